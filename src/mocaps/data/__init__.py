@@ -1,0 +1,1 @@
+"""Motion data: sequences of points with labels. Nothing here knows of a model."""

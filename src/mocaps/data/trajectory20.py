@@ -1,0 +1,251 @@
+"""Trajectory20: an endless stream of labelled plane trajectories of 20 patterns, by index.
+
+A trajectory is a pattern's curve, stretched, perhaps reversed, begun at a random point (closed) or
+shortened at its ends (open), cut into L points at equal arc length, put with its first point on a
+whole-number position of a frame of 128 x 128, turned about that point by an angle at which it fits
+the frame, enlarged about that point, and mapped from [0, 128] to [-1, 1].
+
+Samples come in blocks of ``BLOCK``. Inside a block each pattern is equally frequent, and all that
+is random is drawn from a generator that is seeded with (seed, block): sample i is the same
+whatever is asked for before, beside or after it.
+
+Whether a trajectory fits is a question about its support function
+``h(theta) = max_j <x_j - x_0, (cos theta, sin theta)>``: turned by phi, it reaches
+``h(a - phi)`` towards the side a of the frame. With the angles on a grid that contains the four
+sides, all extents at all angles are one table with a row of ``ANGLES`` entries a trajectory. Half
+of its directions need no product, since ``max <x, -u> = -min <x, u>``.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from mocaps.data.curves import CURVES, STEPS, curve_table
+
+PATTERNS: tuple[str, ...] = tuple(curve.name for curve in CURVES)
+CLOSED: tuple[bool, ...] = tuple(curve.closed for curve in CURVES)
+
+BLOCK = 1000
+FRAME = 128
+ANGLES = 100
+MAX_STRETCH = 1.4
+MAX_CUT = STEPS * 5 // 100
+MARGIN = 1.1
+MAX_FACTOR = 8.0
+
+# No seed of a user's comes near these.
+SPLIT_SEEDS = {"validation": 10**15 + 1, "test": 10**15 + 2, "labels": 10**15 + 3}
+SPLIT_SIZE = 10_000
+
+
+def generator(seed: int, block: int, *purpose: int) -> np.random.Generator:
+    """A generator of its own for each (seed, block, purpose).
+
+    It is numpy's because torch's on the CPU reads 32 bits of a seed only: streams would collide.
+    """
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, *purpose)))
+
+
+@dataclass(frozen=True)
+class ShapeDraws:
+    """What is random about the shapes of one block, whose rows are sorted by pattern."""
+
+    stretch: Float[Tensor, " n"]  # k of (x k, y / k)
+    reverse: Bool[Tensor, " n"]
+    start: Int[Tensor, " n"]  # closed: the curve point to begin at
+    cut: Int[Tensor, "n 2"]  # open: curve points that go at either end
+
+    @classmethod
+    def draw(cls, rng: np.random.Generator, n: int) -> "ShapeDraws":
+        k = rng.uniform(1, MAX_STRETCH, n)
+        return cls(
+            stretch=torch.from_numpy(np.where(rng.random(n) < 0.5, k, 1 / k)).float(),
+            reverse=torch.from_numpy(rng.random(n) < 0.5),
+            start=torch.from_numpy(rng.integers(0, STEPS, n)),
+            cut=torch.from_numpy(rng.integers(0, MAX_CUT + 1, (n, 2))),
+        )
+
+
+@dataclass(frozen=True)
+class PlaceDraws:
+    """One attempt at a place for every row of a block, whether the row still needs it or not.
+
+    That keeps each row's draws apart from the fate of the others.
+    """
+
+    position: Float[Tensor, "n 2"]
+    angle: Float[Tensor, " n"]  # in [0, 1), the share of the fitting angles to skip
+    factor: Float[Tensor, " n"]  # in [0, 1), between no enlargement and the largest
+
+    @classmethod
+    def draw(cls, rng: np.random.Generator, n: int) -> "PlaceDraws":
+        return cls(
+            position=torch.from_numpy(rng.integers(0, FRAME, (n, 2))).float(),
+            angle=torch.from_numpy(rng.random(n, dtype=np.float32)),
+            factor=torch.from_numpy(rng.random(n, dtype=np.float32)),
+        )
+
+    def rows(self, index: Int[Tensor, " m"]) -> "PlaceDraws":
+        return PlaceDraws(self.position[index], self.angle[index], self.factor[index])
+
+
+def _shapes(draws: ShapeDraws, length: int) -> Float[Tensor, "n length 2"]:
+    """The block's curves at equal arc length, relative to their first points."""
+    points = torch.from_numpy(curve_table()).float()
+    steps = points.diff(dim=1)  # patterns STEPS 2
+    patterns, per_pattern = len(CURVES), len(draws.stretch) // len(CURVES)
+    rows = (patterns, per_pattern, 1)
+
+    # Squared length of a stretched step is (k^2, k^-2) . (dx^2, dy^2): one product a pattern.
+    stretch = torch.stack([draws.stretch, 1 / draws.stretch], dim=-1)
+    squares = stretch.square().view(patterns, per_pattern, 2) @ steps.square().mT
+    arc = squares.new_zeros(patterns, per_pattern, STEPS + 1)
+    torch.cumsum(squares.sqrt_(), dim=-1, out=arc[..., 1:])
+    total = arc[..., -1:]
+
+    fraction = torch.linspace(0, 1, length).expand(patterns, per_pattern, length)
+    fraction = torch.where(draws.reverse.view(rows), 1 - fraction, fraction)
+    first, last = draws.cut[:, 0].view(rows), STEPS - draws.cut[:, 1].view(rows)
+    begin = arc.gather(-1, first)
+    at = torch.lerp(begin, arc.gather(-1, last), fraction)
+    closed = sum(CLOSED)  # they come first
+    loop = (
+        arc[:closed].gather(-1, draws.start.view(rows)[:closed])
+        + fraction[:closed] * total[:closed]
+    )
+    at[:closed] = torch.where(loop >= total[:closed], loop - total[:closed], loop)
+    at[:closed, :, -1] = at[:closed, :, 0]  # to the last bit, not only to rounding
+
+    after = torch.searchsorted(arc, at, right=True).clamp_(1, STEPS)
+    before = after - 1
+    arc_before = arc.gather(-1, before)
+    weight = (at - arc_before) / (arc.gather(-1, after) - arc_before)
+    flat = before + STEPS * torch.arange(patterns).view(-1, 1, 1)
+    lines = torch.cat([points[:, :-1], steps], dim=-1).view(-1, 4)[flat.view(-1)]
+    x = torch.addcmul(lines[:, :2], weight.view(-1, 1), lines[:, 2:])
+    x = x.view(-1, length, 2) * stretch[:, None]
+    return x - x[:, :1]
+
+
+def _support(x: Float[Tensor, "n length 2"]) -> Float[Tensor, "n angles"]:
+    """How far the points reach from the origin towards each of ``ANGLES`` directions."""
+    theta = torch.arange(ANGLES // 2, dtype=torch.float64) * (2 * torch.pi / ANGLES)
+    directions = torch.stack([theta.cos(), theta.sin()]).float()
+    projections = x @ directions
+    return torch.cat([projections.amax(dim=1), -projections.amin(dim=1)], dim=1)
+
+
+def _extents(support: Float[Tensor, "n angles"]) -> Float[Tensor, "4 n angles"]:
+    """Towards the sides +x, +y, -x, -y of the frame: the reach after a turn by each angle."""
+    # Turned by phi, the reach towards side a is h(a - phi).
+    mirrored = support.flip(1).roll(1, dims=1)
+    return torch.stack([mirrored.roll(side * ANGLES // 4, dims=1) for side in range(4)])
+
+
+def _fit(
+    extents: Float[Tensor, "4 n angles"], draws: PlaceDraws
+) -> tuple[Bool[Tensor, " n"], Int[Tensor, " n"], Float[Tensor, " n"]]:
+    """Whether any angle fits at the drawn position, which one is drawn, and the factor."""
+    room = torch.cat([FRAME - draws.position.T, draws.position.T])
+    fits = (MARGIN * extents <= room[..., None]).all(dim=0)
+    ranks = fits.cumsum(dim=1, dtype=torch.int32)
+    wanted = (draws.angle * ranks[:, -1]).floor() + 1
+    angle = torch.searchsorted(ranks.float(), wanted[:, None]).clamp_(max=ANGLES - 1).squeeze(1)
+    reach = extents.gather(2, angle.view(1, -1, 1).expand(4, -1, 1)).squeeze(2)
+    largest = (room / reach.clamp(min=1e-6)).amin(dim=0).clamp(max=MAX_FACTOR)
+    return fits.any(dim=1), angle, 1 + draws.factor * (largest - 1)
+
+
+def _place(x: Float[Tensor, "n length 2"], rng: np.random.Generator) -> Float[Tensor, "n length 2"]:
+    """Turn, enlarge and move curves that begin at the origin into the frame [-1, 1]."""
+    n = len(x)
+    extents = _extents(_support(x))
+    position, angle, factor = torch.empty(n, 2), torch.empty(n, dtype=torch.long), torch.empty(n)
+    open_rows = torch.arange(n)
+    while len(open_rows):
+        draws = PlaceDraws.draw(rng, n).rows(open_rows)
+        found, angle_found, factor_found = _fit(extents[:, open_rows], draws)
+        done = open_rows[found]
+        position[done] = draws.position[found]
+        angle[done] = angle_found[found]
+        factor[done] = factor_found[found]
+        open_rows = open_rows[~found]
+
+    phi = angle * (2 * torch.pi / ANGLES)
+    c, s = factor * phi.cos(), factor * phi.sin()
+    turn = torch.stack([c, s, -s, c], dim=1).view(n, 2, 2)  # transposed: it acts on rows
+    x = torch.baddbmm(position[:, None], x, turn)
+    return (x * (2 / FRAME) - 1).clamp_(-1, 1)  # the largest factor touches, up to rounding
+
+
+def make_block(seed: int, block: int, length: int) -> tuple[Tensor, Tensor]:
+    """Samples ``block * BLOCK`` up to the next block's first: x (BLOCK, length, 2) and y."""
+    rng = generator(seed, block)
+    order = torch.from_numpy(rng.permutation(BLOCK))
+    x = _place(_shapes(ShapeDraws.draw(rng, BLOCK), length), rng)
+    return x[order], order // (BLOCK // len(CURVES))
+
+
+class Trajectory20:
+    """The endless stream of labelled trajectories of a seed, addressed by index.
+
+    ``stream[a:b]`` gives samples a up to b: x (b - a, length, 2) in [-1, 1] and their labels y.
+
+    >>> x, y = Trajectory20(length=32, seed=0)[64:128]
+    >>> x.shape, y.shape
+    (torch.Size([64, 32, 2]), torch.Size([64]))
+    """
+
+    def __init__(
+        self,
+        length: int = 32,
+        seed: int = 0,
+        *,
+        corruption: str | None = None,
+        severity: int = 0,
+        device: str | torch.device = "cpu",
+    ):
+        if length < 2:
+            raise ValueError(f"expected a length of 2 points or more, got {length}")
+        if seed < 0:
+            raise ValueError(f"expected a seed of 0 or more, got {seed}")
+        self.length, self.seed = length, seed
+        self.corruption, self.severity = corruption, severity
+        self.device = torch.device(device)
+        self._cached: tuple[int, tuple[Tensor, Tensor]] | None = None
+
+    def __getitem__(self, span: slice) -> tuple[Float[Tensor, "n length 2"], Int[Tensor, " n"]]:
+        if not isinstance(span, slice) or span.step not in (None, 1):
+            raise ValueError(f"expected a slice without a step, got {span}")
+        start, stop = span.start or 0, span.stop
+        if stop is None or not 0 <= start <= stop:
+            raise ValueError(f"expected a slice with 0 <= start <= stop, got {span}")
+        parts = [
+            tuple(
+                part[max(start - first, 0) : stop - first] for part in self._block(first // BLOCK)
+            )
+            for first in range(start - start % BLOCK, max(stop, start + 1), BLOCK)
+        ]
+        if len(parts) == 1:
+            return parts[0]  # the common case, a batch inside one block, copies nothing
+        x, y = zip(*parts, strict=True)
+        return torch.cat(x), torch.cat(y)
+
+    def _block(self, block: int) -> tuple[Tensor, Tensor]:
+        """One block from the cache of the last one: batches in sequence make each block once."""
+        if self._cached is None or self._cached[0] != block:
+            x, y = make_block(self.seed, block, self.length)
+            self._cached = block, (x.to(self.device), y.to(self.device))
+        return self._cached[1]
+
+
+def trajectory20(
+    split: str, length: int = 32, **corruption
+) -> tuple[Float[Tensor, "n length 2"], Int[Tensor, " n"]]:
+    """The 10,000 fixed samples of "validation", "test" or "labels" (training data for probes)."""
+    if split not in SPLIT_SEEDS:
+        raise ValueError(f"expected a split out of {', '.join(SPLIT_SEEDS)}, got {split!r}")
+    return Trajectory20(length, SPLIT_SEEDS[split], **corruption)[:SPLIT_SIZE]
