@@ -1,8 +1,9 @@
 """The 20 patterns of Trajectory20 as a table of plane curves.
 
-Each pattern is a polyline of ``STEPS`` equal steps of its parameter t, in units of which the
-frame that trajectories live in has 128 a side. A curve of several branches spends on each the
-share of steps that the branch has of the whole parameter range, so that t keeps its speed.
+Each pattern is a polyline of ``STEPS`` steps, in units of which the frame that trajectories live
+in has 128 a side. The steps are equal in the parameter t; polygons, and curves of several branches,
+whose t runs to and fro, have steps of equal length. (That is how the authors' samples are: undoing
+the stretch, turn and scale of a sample puts its points on such a grid.)
 """
 
 from collections.abc import Callable
@@ -12,11 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64
 from numpy import abs, cos, pi, sin, sqrt, tanh
+from numpy.typing import ArrayLike
 
 STEPS = 640
 
 Array = np.ndarray
 Points = Float64[np.ndarray, "steps+1 2"]
+Formula = Callable[[Array], tuple[Array, Array]]
 
 
 class Curve(NamedTuple):
@@ -27,42 +30,38 @@ class Curve(NamedTuple):
     points: Callable[[], Points]
 
 
-def _steps_by_share(lengths: list[float]) -> list[int]:
-    """Split ``STEPS`` into whole numbers that stand to each other as ``lengths`` do."""
-    ends = np.rint(STEPS * np.cumsum(lengths) / np.sum(lengths)).astype(int)
-    return np.diff(ends, prepend=0).tolist()
-
-
 def _polygon(*corners: tuple[float, float]) -> Callable[[], Points]:
-    """The closed polygon at constant speed, to the step that each corner needs for itself."""
+    """The closed polygon, its steps as equal as whole numbers of them on each side allow."""
 
     def points() -> Points:
         loop = np.array([*corners, corners[0]], dtype=float)
-        counts = _steps_by_share(np.linalg.norm(np.diff(loop, axis=0), axis=1).tolist())
-        sides = [
-            start + (end - start) * np.arange(count)[:, None] / count
-            for start, end, count in zip(loop[:-1], loop[1:], counts, strict=True)
-        ]
-        return np.concatenate([*sides, loop[-1:]])
+        share = np.linalg.norm(np.diff(loop, axis=0), axis=1).cumsum()
+        at_corner = np.rint(STEPS * share / share[-1])
+        return _interpolate(np.arange(STEPS + 1), [0, *at_corner], loop)
 
     return points
 
 
-def _branches(
-    *branches: tuple[float, float, Callable[[Array], tuple[Array, Array]]],
-) -> Callable[[], Points]:
-    """The curve that runs through each (from t, to t, curve of t) in turn."""
+def _curve(start: float, stop: float, xy: Formula) -> Callable[[], Points]:
+    """The curve t -> (x, y) in equal steps of t."""
+    return lambda: np.stack(xy(np.linspace(start, stop, STEPS + 1)), axis=1)
+
+
+def _branches(*branches: tuple[float, float, Formula]) -> Callable[[], Points]:
+    """The curve through each (from t, to t, formula) in turn, in steps of equal length."""
 
     def points() -> Points:
-        counts = _steps_by_share([float(abs(stop - start)) for start, stop, _ in branches])
-        pieces = [
-            np.stack(curve(np.linspace(start, stop, count + 1)), axis=1)
-            for (start, stop, curve), count in zip(branches, counts, strict=True)
-        ]
-        # Branches meet: the last point of one is the first of the next.
-        return np.concatenate([*(piece[:-1] for piece in pieces[:-1]), pieces[-1]])
+        # Where a square root starts, a branch is steep: fine steps first, then equal ones.
+        fine = [np.stack(xy(np.linspace(a, b, 16 * STEPS)), axis=1) for a, b, xy in branches]
+        path = np.concatenate(fine)
+        arc = np.linalg.norm(np.diff(path, axis=0, prepend=path[:1]), axis=1).cumsum()
+        return _interpolate(np.linspace(0, arc[-1], STEPS + 1), arc, path)
 
     return points
+
+
+def _interpolate(at: ArrayLike, knots: ArrayLike, path: Array) -> Points:
+    return np.stack([np.interp(at, knots, path[:, axis]) for axis in range(2)], axis=1)
 
 
 def _hippopede(t: Array) -> tuple[Array, Array]:
@@ -80,11 +79,11 @@ def _root(square: Array) -> Array:
     return sqrt(np.maximum(square, 0))
 
 
-def _bell(sign: int) -> Callable[[Array], tuple[Array, Array]]:
+def _bell(sign: int) -> Formula:
     return lambda t: (17.4830 * t, sign * 10.1255 * _root(t**3 + 2))
 
 
-def _cubic_1(sign: int) -> Callable[[Array], tuple[Array, Array]]:
+def _cubic_1(sign: int) -> Formula:
     return lambda t: (12.5 * t, sign * 12.5 * _root(t**3 - 3 * t + 2))
 
 
@@ -118,27 +117,27 @@ CURVES: tuple[Curve, ...] = (
         True,
         _polygon((0, 0), (25, 0), (37.5, 21.65), (25, 43.3), (0, 43.3), (-12.5, 21.65)),
     ),
-    Curve("astroid", True, _branches((*_LOOP, lambda t: (25 * cos(t) ** 3, 25 * sin(t) ** 3)))),
-    Curve("circle", True, _branches((*_LOOP, lambda t: (25 * sin(t), 25 * cos(t))))),
-    Curve("hippopede", True, _branches((*_LOOP, _hippopede))),
-    Curve("lemniscate", True, _branches((*_LOOP, lambda t: (25 * sin(t), 50 * sin(t) * cos(t))))),
-    Curve("heart", True, _branches((*_LOOP, _heart))),
+    Curve("astroid", True, _curve(*_LOOP, lambda t: (25 * cos(t) ** 3, 25 * sin(t) ** 3))),
+    Curve("circle", True, _curve(*_LOOP, lambda t: (25 * sin(t), 25 * cos(t)))),
+    Curve("hippopede", True, _curve(*_LOOP, _hippopede)),
+    Curve("lemniscate", True, _curve(*_LOOP, lambda t: (25 * sin(t), 50 * sin(t) * cos(t)))),
+    Curve("heart", True, _curve(*_LOOP, _heart)),
     Curve(
         "spiral",
         False,
-        _branches((0, 4 * pi, lambda t: ((25 - 1.5 * t) * cos(t), (25 - 1.5 * t) * sin(t)))),
+        _curve(0, 4 * pi, lambda t: ((25 - 1.5 * t) * cos(t), (25 - 1.5 * t) * sin(t))),
     ),
-    Curve("sine", False, _branches((*_LOOP, lambda t: (7.9677 * t, 25 * sin(t))))),
-    Curve("absolute sine", False, _branches((*_LOOP, lambda t: (7.9677 * t, 50 * abs(sin(t)))))),
-    Curve("tanh", False, _branches((-4, 4, lambda t: (6.25 * t, 25 * tanh(t))))),
-    Curve("line", False, _branches((0, 50, lambda t: (t, t)))),
-    Curve("parabola", False, _branches((-1, 1, lambda t: (25 * t, 50 * t**2)))),
+    Curve("sine", False, _curve(*_LOOP, lambda t: (7.9677 * t, 25 * sin(t)))),
+    Curve("absolute sine", False, _curve(*_LOOP, lambda t: (7.9677 * t, 50 * abs(sin(t))))),
+    Curve("tanh", False, _curve(-4, 4, lambda t: (6.25 * t, 25 * tanh(t)))),
+    Curve("line", False, _curve(0, 50, lambda t: (t, t))),
+    Curve("parabola", False, _curve(-1, 1, lambda t: (25 * t, 50 * t**2))),
     Curve(
         "bell",
         False,
         _branches((1.6, -(2 ** (1 / 3)), _bell(1)), (-(2 ** (1 / 3)), 1.6, _bell(-1))),
     ),
-    Curve("semicubical parabola", False, _branches((-1, 1, lambda t: (50 * t**2, 25 * t**3)))),
+    Curve("semicubical parabola", False, _curve(-1, 1, lambda t: (50 * t**2, 25 * t**3))),
     Curve(
         "cubic 1",
         False,
@@ -146,7 +145,7 @@ CURVES: tuple[Curve, ...] = (
             (2, 1, _cubic_1(1)), (1, -2, _cubic_1(-1)), (-2, 1, _cubic_1(1)), (1, 2, _cubic_1(-1))
         ),
     ),
-    Curve("cubic 2", False, _branches((-12, 12, _cubic_2))),
+    Curve("cubic 2", False, _curve(-12, 12, _cubic_2)),
     Curve(
         "cubic 3",
         False,
