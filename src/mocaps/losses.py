@@ -1,0 +1,119 @@
+"""Eq. 5 to 9: one function a term, and their weighted total.
+
+Sums over time, axes and capsules; means over the batch, so that the weights do not depend on it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from mocaps.capsules import SnippetCapsules
+from mocaps.config import LossConfig
+from mocaps.model import MCAE, MultiPointMCAE
+
+Scalar = Float[Tensor, ""]
+
+
+@dataclass(frozen=True)
+class LossTerms:
+    """The terms of Eq. 9, before their weights."""
+
+    snippet: Scalar
+    segment: Scalar
+    contrast: Scalar
+    smoothness: Scalar
+    sparsity: Scalar
+
+    def total(self, weights: LossConfig) -> Scalar:
+        """Eq. 9."""
+        terms = [f.name for f in dataclasses.fields(self)]
+        weighted = [getattr(weights, t) * getattr(self, t) for t in terms if getattr(weights, t)]
+        if not weighted:
+            raise ValueError("expected at least one loss weight above 0, got none")
+        return torch.stack(weighted).sum()  # Eq. (9)
+
+
+def snippet_loss(x_hat: Float[Tensor, "n L d"], x: Float[Tensor, "n L d"]) -> Scalar:
+    """How far the reconstruction is from the input."""
+    return F.mse_loss(x_hat, x, reduction="sum") / len(x)  # Eq. (5)
+
+
+def segment_loss(found: SnippetCapsules, snippets: SnippetCapsules) -> Scalar:
+    """How far the snippets' capsules, built from segment templates, are from the encoder's."""
+    of_A = F.mse_loss(found.A, snippets.A, reduction="sum")
+    of_mu = F.mse_loss(found.mu, snippets.mu, reduction="sum")
+    return (of_A + of_mu) / len(found.mu)  # Eq. (6)
+
+
+def contrast_loss(
+    nu: Float[Tensor, "twice_n features"],
+    temperature: float = 0.1,
+    *,
+    positive_in_denominator: bool = False,
+    centred: bool = False,
+) -> Scalar:
+    """How hard it is to tell a sample's second view (second half of nu) from the others'."""
+    if centred:
+        nu = nu - nu.mean(0)
+    first, second = F.normalize(nu, dim=-1, eps=1e-12).chunk(2)
+    similarity = first @ second.T / temperature
+    positive = similarity.diagonal()
+    if not positive_in_denominator:
+        itself = torch.eye(len(similarity), dtype=torch.bool, device=nu.device)
+        similarity = similarity.masked_fill(itself, -torch.inf)
+    return (similarity.logsumexp(1) - positive).mean()  # Eq. (7)
+
+
+def smoothness_loss(x_hat: Float[Tensor, "n L d"], every: int = 1) -> Scalar:
+    """How far a reconstruction jumps: over every step, or only over borders `every` steps apart."""
+    before, after = x_hat[:, every - 1 : -1 : every], x_hat[:, every::every]
+    return F.mse_loss(after, before, reduction="sum") / len(x_hat)  # Eq. (8)
+
+
+def sparsity_loss(nu: Float[Tensor, "n M"]) -> Scalar:
+    """How much is active."""
+    return nu.square().sum() / len(nu)  # Eq. (8)
+
+
+def contrast_of(nu: Float[Tensor, "twice_n features"], config: LossConfig) -> Scalar:
+    """Eq. 7 in the configuration's reading."""
+    return contrast_loss(
+        nu,
+        config.temperature,
+        positive_in_denominator=config.positive_in_denominator,
+        centred=config.centred,
+    )
+
+
+def objective(
+    model: MCAE | MultiPointMCAE, views: Float[Tensor, "twice_n ..."], config: LossConfig
+) -> tuple[LossTerms, Float[Tensor, "twice_n features"]]:
+    """All terms on the two views of a batch (first views, then second), and the representation."""
+    borders = config.smoothness_at == "snippet borders"
+    output = model(views, from_segments=borders)
+    x = model.fold(views) if isinstance(model, MultiPointMCAE) else views
+    nu = output.representation
+    together = model.join(nu, len(views)) if isinstance(model, MultiPointMCAE) else nu
+    every = model.config.snippet_length if borders else 1
+    smoothness = smoothness_loss(output.reconstruction, every)
+    if output.reconstruction_from_segments is not None:
+        smoothness = smoothness + smoothness_loss(output.reconstruction_from_segments, every)
+    segment = (
+        segment_loss(output.snippets_from_segments, output.snippets)
+        if output.snippets_from_segments is not None
+        else nu.new_zeros(())
+    )
+    terms = LossTerms(
+        snippet=snippet_loss(output.reconstruction, x),
+        segment=segment,
+        contrast=contrast_of(together, config),
+        smoothness=smoothness,
+        sparsity=sparsity_loss(nu),
+    )
+    return terms, together
