@@ -28,7 +28,7 @@ from mocaps.data.curves import CURVES, STEPS, curve_table
 PATTERNS: tuple[str, ...] = tuple(curve.name for curve in CURVES)
 CLOSED: tuple[bool, ...] = tuple(curve.closed for curve in CURVES)
 
-BLOCK = 1000
+BLOCK = 2000
 FRAME = 128
 ANGLES = 100
 MAX_STRETCH = 1.4
@@ -68,6 +68,11 @@ class ShapeDraws:
             cut=torch.from_numpy(rng.integers(0, MAX_CUT + 1, (n, 2))),
         )
 
+    def rows(self, index: Int[Tensor, " m"]) -> "ShapeDraws":
+        return ShapeDraws(
+            self.stretch[index], self.reverse[index], self.start[index], self.cut[index]
+        )
+
 
 @dataclass(frozen=True)
 class PlaceDraws:
@@ -92,89 +97,96 @@ class PlaceDraws:
         return PlaceDraws(self.position[index], self.angle[index], self.factor[index])
 
 
-def _shapes(draws: ShapeDraws, length: int) -> Float[Tensor, "n length 2"]:
-    """The block's curves at equal arc length, relative to their first points."""
-    points = torch.from_numpy(curve_table()).float()
-    steps = points.diff(dim=1)  # patterns STEPS 2
-    patterns, per_pattern = len(CURVES), len(draws.stretch) // len(CURVES)
-    rows = (patterns, per_pattern, 1)
+def _shapes(
+    curve: Float[Tensor, "steps+1 2"], closed: bool, draws: ShapeDraws, length: int
+) -> Float[Tensor, "n length 2"]:
+    """Trajectories of one pattern at equal arc length, relative to their first points."""
+    steps = curve.diff(dim=0)
+    # Squared length of a stretched step is (k^2, k^-2) . (dx^2, dy^2): one product for all.
+    stretch = torch.stack([draws.stretch, 1 / draws.stretch], dim=1)
+    arc = torch.zeros(len(stretch), STEPS + 1)
+    torch.cumsum((stretch.square() @ steps.square().T).sqrt_(), dim=1, out=arc[:, 1:])
 
-    # Squared length of a stretched step is (k^2, k^-2) . (dx^2, dy^2): one product a pattern.
-    stretch = torch.stack([draws.stretch, 1 / draws.stretch], dim=-1)
-    squares = stretch.square().view(patterns, per_pattern, 2) @ steps.square().mT
-    arc = squares.new_zeros(patterns, per_pattern, STEPS + 1)
-    torch.cumsum(squares.sqrt_(), dim=-1, out=arc[..., 1:])
-    total = arc[..., -1:]
-
-    fraction = torch.linspace(0, 1, length).expand(patterns, per_pattern, length)
-    fraction = torch.where(draws.reverse.view(rows), 1 - fraction, fraction)
-    first, last = draws.cut[:, 0].view(rows), STEPS - draws.cut[:, 1].view(rows)
-    begin = arc.gather(-1, first)
-    at = torch.lerp(begin, arc.gather(-1, last), fraction)
-    closed = sum(CLOSED)  # they come first
-    loop = (
-        arc[:closed].gather(-1, draws.start.view(rows)[:closed])
-        + fraction[:closed] * total[:closed]
-    )
-    at[:closed] = torch.where(loop >= total[:closed], loop - total[:closed], loop)
-    at[:closed, :, -1] = at[:closed, :, 0]  # to the last bit, not only to rounding
+    fraction = torch.linspace(0, 1, length).expand(len(arc), length)
+    fraction = torch.where(draws.reverse[:, None], 1 - fraction, fraction)
+    if closed:
+        total = arc[:, -1:]
+        at = torch.addcmul(arc.gather(1, draws.start[:, None]), fraction, total)
+        at = torch.where(at >= total, at - total, at)
+        at[:, -1] = at[:, 0]  # to the last bit, not only to rounding
+    else:
+        first, last = draws.cut[:, :1], STEPS - draws.cut[:, 1:]
+        at = torch.lerp(arc.gather(1, first), arc.gather(1, last), fraction)
 
     after = torch.searchsorted(arc, at, right=True).clamp_(1, STEPS)
     before = after - 1
-    arc_before = arc.gather(-1, before)
-    weight = (at - arc_before) / (arc.gather(-1, after) - arc_before)
-    flat = before + STEPS * torch.arange(patterns).view(-1, 1, 1)
-    lines = torch.cat([points[:, :-1], steps], dim=-1).view(-1, 4)[flat.view(-1)]
-    x = torch.addcmul(lines[:, :2], weight.view(-1, 1), lines[:, 2:])
-    x = x.view(-1, length, 2) * stretch[:, None]
+    arc_before = arc.gather(1, before)
+    weight = (at - arc_before).div_(arc.gather(1, after).sub_(arc_before))
+    x = torch.addcmul(curve[before], weight[..., None], steps[before]).mul_(stretch[:, None])
     return x - x[:, :1]
 
 
-def _support(x: Float[Tensor, "n length 2"]) -> Float[Tensor, "n angles"]:
-    """How far the points reach from the origin towards each of ``ANGLES`` directions."""
+def _support(x: Float[Tensor, "n length 2"]) -> Float[Tensor, "angles n"]:
+    """How far points that begin at the origin reach towards each of ``ANGLES`` directions."""
     theta = torch.arange(ANGLES // 2, dtype=torch.float64) * (2 * torch.pi / ANGLES)
-    directions = torch.stack([theta.cos(), theta.sin()]).float()
-    projections = x @ directions
-    return torch.cat([projections.amax(dim=1), -projections.amin(dim=1)], dim=1)
+    cos, sin = theta.cos().float()[:, None], theta.sin().float()[:, None]
+    high = torch.zeros(ANGLES // 2, len(x))
+    low, projection = high.clone(), high.clone()
+    # Point after point in one small buffer: all projections at once would leave the cache.
+    for px, py in x.permute(1, 2, 0).contiguous():
+        torch.mul(cos, px, out=projection).addcmul_(sin, py)
+        torch.maximum(high, projection, out=high)
+        torch.minimum(low, projection, out=low)
+    return torch.cat([high, -low])
 
 
-def _extents(support: Float[Tensor, "n angles"]) -> Float[Tensor, "4 n angles"]:
-    """Towards the sides +x, +y, -x, -y of the frame: the reach after a turn by each angle."""
-    # Turned by phi, the reach towards side a is h(a - phi).
-    mirrored = support.flip(1).roll(1, dims=1)
-    return torch.stack([mirrored.roll(side * ANGLES // 4, dims=1) for side in range(4)])
+def _reaches(support: Float[Tensor, "angles n"]) -> tuple[Float[Tensor, "angles n"], ...]:
+    """Towards the sides +x, +y, -x, -y of the frame: the reach after a turn by *minus* each angle.
+
+    Turned by -phi, the reach towards side a is h(a + phi): four windows on one table.
+    """
+    quarter = ANGLES // 4
+    around = torch.cat([support, support[: 3 * quarter]])
+    return tuple(around[side * quarter :][:ANGLES] for side in range(4))
 
 
 def _fit(
-    extents: Float[Tensor, "4 n angles"], draws: PlaceDraws
+    reaches: tuple[Float[Tensor, "angles n"], ...], draws: PlaceDraws
 ) -> tuple[Bool[Tensor, " n"], Int[Tensor, " n"], Float[Tensor, " n"]]:
     """Whether any angle fits at the drawn position, which one is drawn, and the factor."""
-    room = torch.cat([FRAME - draws.position.T, draws.position.T])
-    fits = (MARGIN * extents <= room[..., None]).all(dim=0)
-    ranks = fits.cumsum(dim=1, dtype=torch.int32)
-    wanted = (draws.angle * ranks[:, -1]).floor() + 1
-    angle = torch.searchsorted(ranks.float(), wanted[:, None]).clamp_(max=ANGLES - 1).squeeze(1)
-    reach = extents.gather(2, angle.view(1, -1, 1).expand(4, -1, 1)).squeeze(2)
-    largest = (room / reach.clamp(min=1e-6)).amin(dim=0).clamp(max=MAX_FACTOR)
-    return fits.any(dim=1), angle, 1 + draws.factor * (largest - 1)
+    x, y = draws.position.unbind(dim=1)
+    rooms = (FRAME - x, FRAME - y, x, y)
+    fits = torch.ones_like(reaches[0], dtype=torch.bool)
+    for reach, room in zip(reaches, rooms, strict=True):
+        fits &= reach <= room / MARGIN
+    rank = fits.cumsum(dim=0, dtype=torch.int32)
+    wanted = (draws.angle * rank[-1]).floor() + 1
+    angle = (rank < wanted).sum(dim=0).clamp_(max=ANGLES - 1)
+    rows = torch.arange(len(angle))
+    ratios = [
+        room / reach[angle, rows].clamp(min=1e-6)
+        for reach, room in zip(reaches, rooms, strict=True)
+    ]
+    largest = torch.stack(ratios).amin(dim=0).clamp(max=MAX_FACTOR)
+    return fits[angle, rows], angle, 1 + draws.factor * (largest - 1)
 
 
 def _place(x: Float[Tensor, "n length 2"], rng: np.random.Generator) -> Float[Tensor, "n length 2"]:
     """Turn, enlarge and move curves that begin at the origin into the frame [-1, 1]."""
     n = len(x)
-    extents = _extents(_support(x))
+    support = _support(x)
     position, angle, factor = torch.empty(n, 2), torch.empty(n, dtype=torch.long), torch.empty(n)
     open_rows = torch.arange(n)
     while len(open_rows):
         draws = PlaceDraws.draw(rng, n).rows(open_rows)
-        found, angle_found, factor_found = _fit(extents[:, open_rows], draws)
+        found, angle_found, factor_found = _fit(_reaches(support[:, open_rows]), draws)
         done = open_rows[found]
         position[done] = draws.position[found]
         angle[done] = angle_found[found]
         factor[done] = factor_found[found]
         open_rows = open_rows[~found]
 
-    phi = angle * (2 * torch.pi / ANGLES)
+    phi = angle * (-2 * torch.pi / ANGLES)
     c, s = factor * phi.cos(), factor * phi.sin()
     turn = torch.stack([c, s, -s, c], dim=1).view(n, 2, 2)  # transposed: it acts on rows
     x = torch.baddbmm(position[:, None], x, turn)
@@ -185,7 +197,18 @@ def make_block(seed: int, block: int, length: int) -> tuple[Tensor, Tensor]:
     """Samples ``block * BLOCK`` up to the next block's first: x (BLOCK, length, 2) and y."""
     rng = generator(seed, block)
     order = torch.from_numpy(rng.permutation(BLOCK))
-    x = _place(_shapes(ShapeDraws.draw(rng, BLOCK), length), rng)
+    draws = ShapeDraws.draw(rng, BLOCK)
+    # Pattern by pattern, for then the tables stay in the cache.
+    shapes = [
+        _shapes(curve, closed, draws.rows(rows), length)
+        for curve, closed, rows in zip(
+            torch.from_numpy(curve_table()).float(),
+            CLOSED,
+            torch.arange(BLOCK).chunk(len(CURVES)),
+            strict=True,
+        )
+    ]
+    x = _place(torch.cat(shapes), rng)
     return x[order], order // (BLOCK // len(CURVES))
 
 
