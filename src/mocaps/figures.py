@@ -1,0 +1,284 @@
+"""The pictures: arrays and saved results in, a matplotlib Figure out. Nothing trains here.
+
+They share one visual language, that of `mocaps.drawing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from mocaps.drawing import (
+    ACCENT,
+    CURVES,
+    DASHES,
+    FAINT,
+    INK,
+    MUTED,
+    SHADE,
+    add,
+    bare,
+    flat,
+    limits,
+    panels,
+    scales,
+    shade_line,
+    strip,
+    time_legend,
+    time_lines,
+)
+from mocaps.errors import InputError
+
+
+def _array(values: ArrayLike, name: str, *shape: int | None) -> np.ndarray:
+    """The values as an array of that shape, None standing for any size."""
+    array = np.asarray(values, dtype=float)
+    if array.ndim != len(shape) or any(
+        wanted not in (None, size) for wanted, size in zip(shape, array.shape, strict=True)
+    ):
+        wanted = ", ".join("any" if size is None else str(size) for size in shape)
+        raise InputError(f"expected {name} of shape ({wanted}), got {array.shape}")
+    return array
+
+
+def gallery(
+    x: Float[np.ndarray, "n L d"],
+    y: Int[np.ndarray, " n"],
+    names: Sequence[str],
+    each: int = 5,
+    columns: int = 4,
+) -> Figure:
+    """The first `each` samples of every pattern, in the frame they live in."""
+    x, y = _array(x, "x", None, None, None), np.asarray(y)
+    if len(x) != len(y):
+        raise InputError(f"expected as many labels as samples, got {len(y)} and {len(x)}")
+    figure, axes = panels(len(names), columns, (each * 0.47, 0.47 * 1.02), gap=(0.24, 0.3))
+    frame = limits(x)
+    for label, (name, ax) in enumerate(zip(names, axes, strict=True)):
+        rows = np.flatnonzero(y == label)[:each]
+        frames = [time_lines(x[i], width=1.1) for i in rows]
+        frames += [[] for _ in range(each - len(rows))]
+        strip(ax, frames, frame, name)
+    time_legend(figure)
+    return figure
+
+
+def reconstructions(
+    x: Float[np.ndarray, "n L d"],
+    x_hat: Float[np.ndarray, "n L d"],
+    x_hat_from_segments: Float[np.ndarray, "n L d"] | None = None,
+    names: Sequence[str] | None = None,
+    columns: int = 3,
+) -> Figure:
+    """Input, reconstruction and reconstruction from segments, with their errors, per sample.
+
+    The error is the root of the mean squared distance between a point and where it was put.
+    """
+    x = _array(x, "x", None, None, None)
+    hats = [_array(x_hat, "x_hat", *x.shape)]
+    if x_hat_from_segments is not None:
+        hats.append(_array(x_hat_from_segments, "x_hat_from_segments", *x.shape))
+    errors = [np.sqrt(((hat - x) ** 2).sum(-1).mean(-1)) for hat in hats]
+    wide = 1 + len(hats)
+    figure, axes = panels(len(x), columns, (wide * 0.78, 0.78), gap=(0.3, 0.52))
+    frame = limits(x)
+    for i, ax in enumerate(axes):
+        frames = [time_lines(x[i])]
+        frames += [[*shade_line(x[i]), *time_lines(hat[i])] for hat in hats]
+        strip(ax, frames, frame, names[i] if names is not None else f"sample {i}")
+        size = frame[1][0] - frame[0][0]
+        texts = [
+            "input",
+            *(
+                f"{what} {error[i]:.3f}"
+                for what, error in zip(("snippets", "segments"), errors, strict=False)
+            ),
+        ]
+        for k, text in enumerate(texts):
+            ax.text(
+                k * 1.08 * size, -0.05 * size, text, ha="left", va="top", fontsize=6.5, color=MUTED
+            )
+    time_legend(figure)
+    return figure
+
+
+def snippet_templates(
+    templates: Float[np.ndarray, "N l d"], activations: Float[np.ndarray, " N"] | None = None
+) -> Figure:
+    """Every snippet template, filling its panel; above it its number and mean activation."""
+    templates = _array(templates, "templates", None, None, None)
+    order = np.arange(len(templates))
+    return _templates(templates, order, activations, columns=8, width=2.0)
+
+
+def segment_templates(
+    templates: Float[np.ndarray, "M L d"], activations: Float[np.ndarray, " M"], count: int = 40
+) -> Figure:
+    """The templates of highest mean activation, the most used first."""
+    templates = _array(templates, "templates", None, None, None)
+    activations = _array(activations, "activations", len(templates))
+    order = np.argsort(-activations, kind="stable")[:count]
+    return _templates(templates, order, activations, columns=8, width=1.4)
+
+
+def _templates(
+    templates: np.ndarray,
+    order: np.ndarray,
+    activations: ArrayLike | None,
+    columns: int,
+    width: float,
+) -> Figure:
+    figure, axes = panels(len(order), columns, (0.78, 0.78), gap=(0.2, 0.4))
+    means = None if activations is None else _array(activations, "activations", len(templates))
+    for index, ax in zip(order, axes, strict=True):
+        points = flat(templates[index])
+        low, high = points.min(axis=0), points.max(axis=0)
+        half = 0.56 * max((high - low).max(), 1e-9)
+        # Each in its own scale: a template's size means nothing before it is transformed.
+        unit = (points - (low + high) / 2) / half
+        add(ax, time_lines(unit, width))
+        title = f"{index}" if means is None else f"{index} · {means[index]:.2f}"
+        bare(ax, (-1, 1), (-1, 1), title)
+    time_legend(figure)
+    return figure
+
+
+def loss_curves(
+    epochs: ArrayLike,
+    terms: Mapping[str, ArrayLike],
+    accuracy: ArrayLike | None = None,
+    columns: int = 3,
+) -> Figure:
+    """A panel a loss term, and one for the validation accuracy (in [0, 1]) of the online probe."""
+    epochs = _array(epochs, "epochs", None)
+    curves = {name: _array(values, name, len(epochs)) for name, values in terms.items()}
+    number = len(curves) + (accuracy is not None)
+    figure, axes = panels(
+        number, columns, (2.05, 1.15), gap=(0.5, 0.55), margin=(0.5, 0.45, 0.15, 0.35)
+    )
+    marker = "o" if len(epochs) < 3 else ""  # two points make no curve to be seen
+    for ax, (name, values) in zip(axes, curves.items(), strict=False):
+        scales(ax)
+        ax.plot(epochs, values, color=CURVES[0], linewidth=1.4, marker=marker, markersize=3)
+        ax.set_title(name, loc="left", fontsize=8, color=INK, pad=5)
+        positive = values[np.isfinite(values) & (values > 0)]
+        if len(positive) == len(values) and positive.max() > 20 * positive.min():
+            ax.set_yscale("log")
+            ax.yaxis.set_major_formatter("{x:g}")
+            ax.minorticks_off()
+        else:
+            ax.set_ylim(bottom=min(0.0, float(np.nanmin(values))))
+            ax.locator_params(axis="y", nbins=4)
+    if accuracy is not None:
+        ax = axes[-1]
+        scales(ax)
+        percent = 100 * _array(accuracy, "accuracy", len(epochs))
+        ax.plot(epochs, percent, color=CURVES[1], linewidth=1.8, marker=marker, markersize=3)
+        ax.set_title("validation accuracy, %", loc="left", fontsize=8, color=INK, pad=5)
+        ax.set_ylim(bottom=0)
+        ax.locator_params(axis="y", nbins=4)
+    for ax in axes:
+        ax.locator_params(axis="x", nbins=5, integer=True)
+    axes[-1].set_xlabel("epoch", fontsize=7, color=MUTED, labelpad=2)
+    return figure
+
+
+def confusion(
+    true: Int[np.ndarray, " n"], predicted: Int[np.ndarray, " n"], names: Sequence[str]
+) -> Figure:
+    """Percent of each true pattern (a row) that was taken for each pattern (a column)."""
+    true, predicted = np.asarray(true), np.asarray(predicted)
+    if true.shape != predicted.shape or true.ndim != 1:
+        raise InputError(f"expected one prediction a label, got {predicted.shape} for {true.shape}")
+    k = len(names)
+    counts = np.zeros((k, k))
+    np.add.at(counts, (true, predicted), 1)
+    percent = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    figure, (ax,) = panels(1, 1, (0.3 * k, 0.3 * k), margin=(1.5, 0.5, 0.2, 1.35))
+    rows, columns = np.nonzero(percent >= 1)
+    square = np.array([[-0.47, -0.47], [0.47, -0.47], [0.47, 0.47], [-0.47, 0.47]])
+    cells = [square + np.array(cell) for cell in zip(columns, rows, strict=True)]
+    # Opacity of one colour, so that the empty cell is the page, be it light or dark.
+    opacity = 0.08 + 0.92 * percent[rows, columns] / 100
+    faces = [(*to_rgb(ACCENT), float(o)) for o in opacity]
+    ax.add_collection(PolyCollection(cells, facecolors=faces, linewidths=0), autolim=False)
+    for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+        value = percent[row, column]
+        ax.text(
+            column,
+            row,
+            f"{value:.0f}",
+            ha="center",
+            va="center",
+            fontsize=6.5,
+            color="#ffffff" if value > 55 else INK,
+        )
+    _label_matrix(ax, names)
+    return figure
+
+
+def _label_matrix(ax: Axes, names: Sequence[str]) -> None:
+    """Names down the left and along the top, a faint guide every five."""
+    k = len(names)
+    ax.set(xlim=(-0.5, k - 0.5), ylim=(k - 0.5, -0.5))
+    ax.set_aspect("equal")
+    for side in ax.spines.values():
+        side.set_visible(False)
+    ax.set_xticks(range(k), names, rotation=55, ha="left", rotation_mode="anchor")
+    ax.set_yticks(range(k), names)
+    ax.tick_params(
+        top=False, bottom=False, left=False, labeltop=True, labelbottom=False, labelsize=7.5,
+        labelcolor=INK, pad=3,
+    )  # fmt: skip
+    borders = np.arange(-0.5, k, 5 if k > 10 else k)
+    ax.hlines(borders, -0.5, k - 0.5, colors=FAINT, linewidths=0.6, zorder=0)
+    ax.vlines(borders, -0.5, k - 0.5, colors=FAINT, linewidths=0.6, zorder=0)
+    ax.set_xlabel("taken for", fontsize=7.5, color=MUTED, labelpad=6)
+    ax.set_ylabel("true pattern", fontsize=7.5, color=MUTED, labelpad=6)
+
+
+def full_turn(
+    angles: Float[np.ndarray, " angles"],
+    cosines: Float[np.ndarray, "curves angles"],
+    labels: Sequence[str],
+    phi: Float[np.ndarray, "curves angles"] | None = None,
+) -> Figure:
+    """What a turn of the input by each angle (degrees) does to nu, and to the angle of B.
+
+    Left, the cosine between nu before and after: 1 is invariant. Right, by how much the
+    transformation turned: the diagonal is equivariant.
+    """
+    angles = _array(angles, "angles", None)
+    cosines = _array(cosines, "cosines", len(labels), len(angles))
+    figure, axes = panels(
+        1 if phi is None else 2, 2, (2.7, 1.9), gap=(0.6, 0), margin=(0.5, 0.75, 0.2, 0.4)
+    )
+    style = [(c, d) for d, c in zip(DASHES, CURVES, strict=True)]
+    for i, (curve, label) in enumerate(zip(cosines, labels, strict=True)):
+        colour, dash = style[i % len(style)]
+        axes[0].plot(angles, curve, color=colour, linestyle=dash, linewidth=1.6, label=label)
+    axes[0].set_ylim(min(0.0, float(cosines.min())) - 0.02, 1.03)
+    axes[0].set_title("cosine between ν before and after", loc="left", fontsize=8, color=INK)
+    if phi is not None:
+        phi = _array(phi, "phi", len(labels), len(angles))
+        axes[1].plot(angles, angles, color=SHADE, linewidth=3.5, solid_capstyle="round")
+        for i, curve in enumerate(phi):
+            colour, dash = style[i % len(style)]
+            axes[1].plot(angles, curve, color=colour, linestyle=dash, linewidth=1.6)
+        axes[1].set_title("angle φ of the transformation", loc="left", fontsize=8, color=INK)
+        axes[1].set_yticks(np.arange(0, 361, 90), [f"{a}°" for a in range(0, 361, 90)])
+    for ax in axes:
+        scales(ax)
+        ax.set_xticks(np.arange(0, 361, 90), [f"{a}°" for a in range(0, 361, 90)])
+        ax.set_xlabel("the input is turned by", fontsize=7, color=MUTED, labelpad=2)
+    figure.legend(
+        loc="lower left", ncols=4, fontsize=7, frameon=False, labelcolor=INK, handlelength=2.6
+    )
+    return figure
