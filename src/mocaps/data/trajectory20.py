@@ -35,6 +35,7 @@ MAX_STRETCH = 1.4
 MAX_CUT = STEPS * 5 // 100
 MARGIN = 1.1
 MAX_FACTOR = 8.0
+ROUNDING = 1e-4  # less than this is no distance in a frame of 128
 
 # No seed of a user's comes near these.
 SPLIT_SEEDS = {"validation": 10**15 + 1, "test": 10**15 + 2, "labels": 10**15 + 3}
@@ -158,16 +159,16 @@ def _fit(
     rooms = (FRAME - x, FRAME - y, x, y)
     fits = torch.ones_like(reaches[0], dtype=torch.bool)
     for reach, room in zip(reaches, rooms, strict=True):
-        fits &= reach <= room / MARGIN
+        fits &= reach <= (room + ROUNDING) / MARGIN
     rank = fits.cumsum(dim=0, dtype=torch.int32)
     wanted = (draws.angle * rank[-1]).floor() + 1
     angle = (rank < wanted).sum(dim=0).clamp_(max=ANGLES - 1)
     rows = torch.arange(len(angle))
-    ratios = [
-        room / reach[angle, rows].clamp(min=1e-6)
-        for reach, room in zip(reaches, rooms, strict=True)
-    ]
-    largest = torch.stack(ratios).amin(dim=0).clamp(max=MAX_FACTOR)
+    largest = torch.full_like(x, MAX_FACTOR)
+    for reach, room in zip(reaches, rooms, strict=True):
+        reach = reach[angle, rows]
+        # A side that the curve does not go towards limits nothing, not even from the border.
+        largest = torch.where(reach > ROUNDING, torch.minimum(largest, room / reach), largest)
     return fits[angle, rows], angle, 1 + draws.factor * (largest - 1)
 
 
@@ -190,7 +191,9 @@ def _place(x: Float[Tensor, "n length 2"], rng: np.random.Generator) -> Float[Te
     c, s = factor * phi.cos(), factor * phi.sin()
     turn = torch.stack([c, s, -s, c], dim=1).view(n, 2, 2)  # transposed: it acts on rows
     x = torch.baddbmm(position[:, None], x, turn)
-    return (x * (2 / FRAME) - 1).clamp_(-1, 1)  # the largest factor touches, up to rounding
+    return (x * (2 / FRAME) - 1).clamp_(
+        -1, 1
+    )  # the largest factor touches the frame, up to rounding
 
 
 def make_block(seed: int, block: int, length: int) -> tuple[Tensor, Tensor]:
@@ -252,9 +255,7 @@ class Trajectory20:
             )
             for first in range(start - start % BLOCK, max(stop, start + 1), BLOCK)
         ]
-        if len(parts) == 1:
-            return parts[0]  # the common case, a batch inside one block, copies nothing
-        x, y = zip(*parts, strict=True)
+        x, y = zip(*parts, strict=True)  # copied even if one part, so callers may write into it
         return torch.cat(x), torch.cat(y)
 
     def _block(self, block: int) -> tuple[Tensor, Tensor]:
