@@ -24,7 +24,7 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())  # mkstemp lets nobody else read
+        temporary.chmod(0o666 & ~umask())  # mkstemp lets nobody else read
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -55,7 +55,7 @@ def remove_leftovers(directory: Path) -> None:
         leftover.unlink(missing_ok=True)
 
 
-def _umask() -> int:
+def umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -71,8 +71,6 @@ class Outcome:
     kept: Literal["best", "last"]
     kept_step: int
     seconds: float
-    record: dict[str, Any]
-    """Of the last epoch."""
 
 
 def budget(train: TrainConfig, steps_per_epoch: int) -> int | None:
@@ -84,6 +82,12 @@ def budget(train: TrainConfig, steps_per_epoch: int) -> int | None:
 
 def keeps_best(train: TrainConfig) -> bool:
     return not (train.steps or train.minutes)
+
+
+def kept_weights(state: State, train: TrainConfig) -> dict[str, Tensor]:
+    """Of a state, the weights that count (`model.` and `probe.` names)."""
+    best = _under("best.", state.tensors) if keeps_best(train) else {}
+    return best or {k: v for k, v in state.tensors.items() if k.startswith(("model.", "probe."))}
 
 
 def _ignore(*_: Any) -> None:
@@ -209,7 +213,6 @@ class _Loop:
     def run(self, on_epoch, watch, save, stop) -> Outcome:
         state, steps_per_epoch = self.state, self.batches.steps_per_epoch
         now = saved = watched = time.monotonic()
-        record: dict[str, Any] = {}
         stopped = False
         self.model.train()
         chunks = self.chunks()
@@ -220,8 +223,7 @@ class _Loop:
             self.step(*next(chunks))
             now = time.monotonic()
             if state.step % steps_per_epoch == 0:
-                record = self.end_epoch()
-                on_epoch(record)
+                on_epoch(self.end_epoch())
             if now - watched > WATCH_EVERY:
                 watched = now
                 watch(state.step, self.elapsed(), self.means())
@@ -231,12 +233,11 @@ class _Loop:
         save(self.snapshot())
         if not stopped:
             if state.step % steps_per_epoch:
-                record = self.record()
-                on_epoch(record)
+                on_epoch(self.record())
             self.keep()
         kept = "best" if keeps_best(self.config.train) else "last"
         kept_step = state.best_step if kept == "best" else state.step
-        return Outcome(not stopped, state.step, kept, kept_step, self.elapsed(), record)
+        return Outcome(not stopped, state.step, kept, kept_step, self.elapsed())
 
     def step(self, views: Tensor, labels: Tensor | None) -> None:
         """One step of Adam on the two views of one batch."""

@@ -1,0 +1,264 @@
+"""Training into run directories: one run in this process, or several side by side.
+
+Whatever ends a run early (Ctrl-C, a kill, a full disk) leaves a directory that goes on with
+`resume=True`, and then ends with the weights of a run that was never interrupted.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import errno
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mocaps import atomic, progress, runs
+from mocaps import train as training
+from mocaps.config import Config
+from mocaps.data import batches as data
+from mocaps.data.batches import Batches
+from mocaps.errors import InputError
+from mocaps.model import build, parameter_count
+from mocaps.probe import OnlineProbe
+from mocaps.progress import Show, Status
+from mocaps.train import Outcome, State
+
+INTERRUPTED = 130
+
+
+def train(
+    config: Config,
+    out: Path,
+    *,
+    resume: bool = False,
+    command: str | None = None,
+    show: Show | None = None,
+    tensorboard: bool = False,
+    stop: Callable[[], bool] = lambda: False,
+) -> Outcome:
+    """Trains the run of a configuration in the directory `out`, from its start or on.
+
+    Uses one thread: kernels this small gain nothing from a second one, and sums over several
+    threads would not repeat bit for bit.
+    """
+    torch.set_num_threads(1)
+    batches = data.of(config)  # first: where the data is bad, nothing is written
+    open_writer = _tensorboard() if tensorboard else None
+    prepare(config, out, resume=resume, command=command)
+    with runs.locked(out), contextlib.ExitStack() as stack:
+        atomic.remove_leftovers(out)
+        state = runs.load_state(out)
+        step = state.step if state else 0
+        runs.rewind_metrics(out, step, batches.steps_per_epoch)
+        writer = open_writer(str(out / "tensorboard"), purge_step=step + 1) if open_writer else None
+        if writer:
+            stack.callback(writer.close)
+        model, probe = _fresh_modules(config, batches.num_classes)
+        total = training.budget(config.train, batches.steps_per_epoch)
+        meter = progress.Meter(show or _show_nothing, step, total, config.train.minutes)
+
+        def on_epoch(record: dict[str, Any]) -> None:
+            with _room_on_disk(out):
+                runs.append_metrics(out, record)
+            meter.epoch(record)
+            if writer:
+                _write_scalars(writer, record)
+
+        outcome = training.fit(
+            model,
+            batches,
+            config,
+            probe=probe,
+            state=state,
+            on_epoch=on_epoch,
+            watch=meter.watch,
+            save=lambda state: _save(out, config, state),
+            stop=stop,
+        )
+        if outcome.finished:
+            with _room_on_disk(out):
+                _finish(out, config, outcome, batches, model, probe)
+    return outcome
+
+
+def prepare(config: Config, out: Path, *, resume: bool, command: str | None) -> None:
+    """Makes the run directory, or sees that it is one of the same settings."""
+    if resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        old = runs.read_config(out)
+        runs.check_same(out, old, config)
+        if old != config:
+            runs.write_config(out, config)
+        return
+    runs.create(out, config)
+    runs.write_report(out, finished=False, command=command, seed=config.train.seed)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Within, Ctrl-C and a polite kill are only noted, for training to end after its step; a
+    second Ctrl-C acts at once."""
+    noted = threading.Event()
+
+    def note(number: int, _: object) -> None:
+        if noted.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        noted.set()
+
+    before = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield noted.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def side_by_side(
+    outs: Mapping[str, Path],
+    *,
+    show: Callable[[str, Status], None],
+    stop: Callable[[], bool],
+    tensorboard: bool = False,
+) -> dict[str, tuple[int, str]]:
+    """Trains prepared run directories, one process a core; exit code and last words of each.
+
+    The processes are sessions of their own: only this one decides when they are interrupted.
+    """
+    children: dict[str, subprocess.Popen[str]] = {}
+    lock = threading.Lock()
+
+    def work(name: str, out: Path) -> tuple[int, str]:
+        command = [sys.executable, "-m", "mocaps", "train", "--resume", "--out", str(out)]
+        command += ["--progress", "json"] + (["--tensorboard"] if tensorboard else [])
+        with lock:
+            if stop():
+                return INTERRUPTED, ""
+            child = children[name] = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+                env=os.environ | {"OMP_NUM_THREADS": "1"},
+            )
+        last = ""
+        assert child.stdout is not None
+        for line in child.stdout:
+            if line.startswith("{"):
+                show(name, Status.from_json(line))
+            elif line.strip():
+                last = line.strip()
+        return child.wait(), last
+
+    workers = min(len(outs), len(os.sched_getaffinity(0)))
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        futures = {name: pool.submit(work, name, out) for name, out in outs.items()}
+        waiting, told = set(futures.values()), False
+        while waiting:
+            _, waiting = concurrent.futures.wait(waiting, timeout=0.2)
+            if stop() and not told:
+                told = True
+                with lock:
+                    for child in children.values():
+                        if child.poll() is None:
+                            child.send_signal(signal.SIGINT)
+    return {name: future.result() for name, future in futures.items()}
+
+
+def _fresh_modules(config: Config, num_classes: int) -> tuple[torch.nn.Module, OnlineProbe | None]:
+    """The model and its probe as the seed starts them."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.train.seed)
+        model = build(config.model)
+        probe = OnlineProbe(config.model.num_features, num_classes) if num_classes else None
+    return model, probe
+
+
+def _save(out: Path, config: Config, state: State) -> None:
+    """Metrics first: those up to the state's step are never behind it."""
+    with _room_on_disk(out):
+        runs.sync_metrics(out)
+        runs.save_state(out, state)
+        _save_model(out, config, state, finished=False)
+
+
+def _save_model(out: Path, config: Config, state: State, *, finished: bool) -> None:
+    best = training.keeps_best(config.train) and state.best_step > 0
+    runs.save_model(
+        out,
+        config,
+        training.kept_weights(state, config.train),
+        step=state.best_step if best else state.step,
+        kept="best" if best else "last",
+        finished=finished,
+    )
+
+
+def _finish(
+    out: Path,
+    config: Config,
+    outcome: Outcome,
+    batches: Batches,
+    model: torch.nn.Module,
+    probe: OnlineProbe | None,
+) -> None:
+    runs.sync_metrics(out)
+    state = runs.load_state(out)
+    assert state is not None
+    _save_model(out, config, state, finished=True)
+    runs.write_report(
+        out,
+        finished=True,
+        steps=outcome.step,
+        seconds=round(outcome.seconds, 1),
+        kept=outcome.kept,
+        kept_step=outcome.kept_step,
+        steps_per_epoch=batches.steps_per_epoch,
+        parameters={
+            "model": parameter_count(model),
+            "probe": 0 if probe is None else parameter_count(probe),
+        },
+        seed=config.train.seed,
+        last_record=runs.read_metrics(out)[-1],
+    )
+
+
+@contextlib.contextmanager
+def _room_on_disk(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or str(error)
+        raise InputError(
+            f"{out}: could not write, {reason}; what was saved before stays, and "
+            f"`mocaps train --resume --out {out}` goes on from it"
+        ) from None
+
+
+def _show_nothing(_: Status) -> None:
+    pass
+
+
+def _tensorboard() -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise InputError(
+            "--tensorboard: expected tensorboard, found none; "
+            "install it with: pip install 'mocaps[tensorboard]'"
+        ) from None
+    return SummaryWriter
+
+
+def _write_scalars(writer: Any, record: dict[str, Any]) -> None:
+    for name, value in record.items():
+        if name not in ("epoch", "step"):
+            writer.add_scalar(name, value, record["step"])
