@@ -7,16 +7,23 @@ p to linear p + translation. From free parameters (s, t, theta), the appendix's 
 
 with R the rotation by theta in two dimensions and exp(skew(theta)) in three: always orthonormal,
 and smooth everywhere. The released code squashes the finished matrix once more (`squash`).
+
+The model holds parameters apart, each a tensor of its own, so what makes a transformation works on
+entries: rows of tensors, which `matrix` stacks wherever the caller wants the two axes.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
+
+Entries = list[list[Tensor]]
+"""T[row][column], each over all capsules and samples."""
 
 
 def num_rotation_parameters(d: int) -> int:
@@ -29,66 +36,65 @@ def num_similarity_parameters(d: int) -> int:
     return 1 + d + num_rotation_parameters(d)
 
 
-def rotation(theta: Float[Tensor, "*batch r"]) -> Float[Tensor, "*batch d d"]:
-    """The rotation by an angle (r = 1), or about a rotation vector by its length (r = 3).
-
-    >>> rotation(torch.tensor([math.pi / 2])).round(decimals=6).abs().tolist()
-    [[0.0, 1.0], [1.0, 0.0]]
-    """
-    if theta.shape[-1] == 1:
-        cos, sin = theta[..., 0].cos(), theta[..., 0].sin()
-        return torch.stack([cos, -sin, sin, cos], -1).unflatten(-1, (2, 2))
-    # Rodrigues: R = I + sinc K + (1 - cos) / angle^2 K^2, both factors smooth at zero.
-    squared = (theta * theta).sum(-1)[..., None, None]
+def rotation(theta: Sequence[Tensor]) -> Entries:
+    """The rotation by an angle, or about a rotation vector by its length."""
+    if len(theta) == 1:
+        cos, sin = theta[0].cos(), theta[0].sin()
+        return [[cos, -sin], [sin, cos]]
+    # Rodrigues: R = (1 - b |v|^2) I + b v v' + a skew(v), a = sin / angle and
+    # b = (1 - cos) / angle^2, both smooth at zero.
+    x, y, z = theta
+    squared = x * x + y * y + z * z
     small = squared < 1e-8
-    angle = torch.where(small, torch.ones_like(squared), squared).sqrt()
-    first = torch.where(small, 1 - squared / 6, angle.sin() / angle)
-    half = (angle / 2).sin() / angle
-    second = torch.where(small, 0.5 - squared / 24, 2 * half * half)
-    K = skew(theta)
-    return torch.eye(3, dtype=theta.dtype, device=theta.device) + first * K + second * (K @ K)
+    length = squared.where(~small, torch.ones_like(squared)).sqrt()
+    a = torch.where(small, 1 - squared / 6, length.sin() / length)
+    half = (length / 2).sin() / length
+    b = torch.where(small, 0.5 - squared / 24, 2 * half * half)
+    rest = 1 - b * squared
+    return [
+        [rest + b * x * x, b * x * y - a * z, b * x * z + a * y],
+        [b * x * y + a * z, rest + b * y * y, b * y * z - a * x],
+        [b * x * z - a * y, b * y * z + a * x, rest + b * z * z],
+    ]
 
 
-def skew(v: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 3 3"]:
-    """The matrix of the cross product with v."""
-    x, y, z = v.unbind(-1)
-    zero = torch.zeros_like(x)
-    return torch.stack([zero, -z, y, z, zero, -x, -y, x, zero], -1).unflatten(-1, (3, 3))
+def similarity(parameters: Sequence[Tensor], limit: float, d: int) -> Entries:
+    """The appendix's similarity from s, the d of t, and theta."""
+    s, t, theta = parameters[0], parameters[1 : 1 + d], parameters[1 + d :]
+    scale = s.sigmoid()
+    R = rotation(theta)
+    if d == 2:  # its two rows share their products
+        cos, sin = scale * R[0][0], scale * R[1][0]
+        linear = [[cos, -sin], [sin, cos]]
+    else:
+        linear = [[scale * entry for entry in row] for row in R]
+    return [[*row, ti.clamp(-limit, limit)] for row, ti in zip(linear, t, strict=True)]
 
 
-def similarity(
-    s: Float[Tensor, "*batch"],
-    t: Float[Tensor, "*batch d"],
-    theta: Float[Tensor, "*batch r"],
-    limit: float,
-) -> Float[Tensor, "*batch d d1"]:
-    """The appendix's similarity."""
-    scale, t = s.sigmoid(), t.clamp(-limit, limit)
-    if t.shape[-1] == 2:  # the general line below, in half the kernels
-        angle = theta[..., 0]
-        cos, sin = scale * angle.cos(), scale * angle.sin()
-        tx, ty = t.unbind(-1)
-        return torch.stack([cos, -sin, tx, sin, cos, ty], -1).unflatten(-1, (2, 3))
-    return torch.cat([scale[..., None, None] * rotation(theta), t.unsqueeze(-1)], -1)
-
-
-def squash(T: Float[Tensor, "*batch 2 3"], limit: float) -> Float[Tensor, "*batch 2 3"]:
+def squash(T: Entries, limit: float) -> Entries:
     """The released code's bound: diagonal d to 2 sigmoid(d), everything else clamped."""
-    diagonal = torch.eye(2, 3, dtype=torch.bool, device=T.device)
-    return torch.where(diagonal, 2 * T.sigmoid(), T.clamp(-limit, limit))
+    return [
+        [2 * e.sigmoid() if i == j else e.clamp(-limit, limit) for j, e in enumerate(row)]
+        for i, row in enumerate(T)
+    ]
 
 
-def squashed_similarity(
-    s: Float[Tensor, "*batch"],
-    t: Float[Tensor, "*batch 2"],
-    theta: Float[Tensor, "*batch 1"],
-    limit: float,
-) -> Float[Tensor, "*batch 2 3"]:
+def squashed_similarity(parameters: Sequence[Tensor], limit: float) -> Entries:
     """The released code's snippet transformation: a similarity, squashed: no longer one."""
-    scale, angle = 2 * s.sigmoid(), 2 * math.pi * theta[..., 0]
-    cos, sin = scale * angle.cos(), scale * angle.sin()
-    tx, ty = t.unbind(-1)
-    return squash(torch.stack([cos, -sin, tx, sin, cos, ty], -1).unflatten(-1, (2, 3)), limit)
+    s, tx, ty, theta = parameters
+    scale, turn = 2 * s.sigmoid(), 2 * math.pi * theta
+    cos, sin = scale * turn.cos(), scale * turn.sin()
+    return squash([[cos, -sin, tx], [sin, cos, ty]], limit)
+
+
+def matrix(T: Entries) -> Float[Tensor, "*batch d d1"]:
+    """The entries as one tensor, (..., row, column).
+
+    >>> T = similarity([torch.zeros(()), torch.ones(()), torch.zeros(()), torch.zeros(())], 1.5, 2)
+    >>> matrix(T).tolist()
+    [[0.5, -0.0, 1.0], [0.0, 0.5, 0.0]]
+    """
+    return torch.stack([torch.stack(row, -1) for row in T], -2)
 
 
 def homogeneous(T: Float[Tensor, "*batch d d1"]) -> Float[Tensor, "*batch d1 d1"]:
@@ -125,10 +131,6 @@ def angle(T: Float[Tensor, "*batch d d1"]) -> Float[Tensor, "*batch"]:
 
     Of the rotation nearest to the linear part, so that it is defined for the released code's
     matrices too.
-
-    >>> T = similarity(torch.zeros(()), torch.zeros(2), torch.tensor([0.5]), 1.5)
-    >>> round(angle(T).item(), 4)
-    0.5
     """
     a = T[..., :-1]
     if T.shape[-2] == 2:

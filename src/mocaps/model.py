@@ -15,14 +15,17 @@ snippets' capsules back:
     A_hat_i = sum_k nu^k P_hat^k_i,  mu_hat_i = sum_k nu^k alpha^k_i    (4)
 
 With `normalised_mixtures` the sums of (2) and (4) are divided by the sum of their weights.
-Transformations are (d, d + 1), see mocaps.geometry; templates are homogeneous rows (0, x, y), as
-the segment encoder reads them: the zero gets no gradient and stays.
+Inside, samples are columns (the last axis, see mocaps.layers) and a transformation is (column, row),
+the order in which Eq. 1 to 4 contract it; the records that leave are batch first, (d, d + 1).
+Templates are homogeneous rows (0, x, y), as the segment encoder reads them: the zero gets no
+gradient and stays.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from jaxtyping import Float
@@ -37,15 +40,18 @@ from mocaps.layers import BiLSTM, CapsuleLinear, HalvingConv, uniform
 HIDDEN = 32  # of the LSTM, and of each segment capsule's own linear layer (appendix)
 
 
-def transformation(
-    raw: Float[Tensor, "*batch parameters"], config: ModelConfig
-) -> Float[Tensor, "*batch d d1"]:
-    """The transformation that (s, t, theta) stand for, in the configuration's reading."""
-    d = config.dimension
-    s, t, theta = raw[..., 0], raw[..., 1 : 1 + d], raw[..., 1 + d :]
+def transformation(parameters: Sequence[Tensor], config: ModelConfig) -> geometry.Entries:
+    """The transformation that s, t, theta stand for, in the configuration's reading."""
     if config.transformation == "squashed":
-        return geometry.squashed_similarity(s, t, theta, config.translation_limit)
-    return geometry.similarity(s, t, theta, config.translation_limit)
+        return geometry.squashed_similarity(parameters, config.translation_limit)
+    return geometry.similarity(parameters, config.translation_limit, config.dimension)
+
+
+def columns_first(T: geometry.Entries) -> Float[Tensor, "capsules d1 d *rest"]:
+    """Entries stacked as (capsule, column, row, ...): the order in which they are contracted."""
+    return torch.stack([e for column in zip(*T, strict=True) for e in column], 1).unflatten(
+        1, (len(T[0]), len(T))
+    )
 
 
 class Activation(nn.Module):
@@ -71,13 +77,11 @@ class SnippetAutoencoder(nn.Module):
         # Three layers; as many as there are halvings of a snippet of less than eight steps.
         depth = min(3, int(math.log2(l)))
         channels = [d] + [8 * 2**i for i in range(depth)]
-        self.convs = nn.Sequential(
-            *(HalvingConv(a, b) for a, b in zip(channels, channels[1:], strict=False))
-        )
-        parameters = 1 + geometry.num_similarity_parameters(d)
-        self.out = nn.Linear(channels[-1], N * parameters)
+        self.convs = nn.Sequential(*(HalvingConv(a, b) for a, b in pairwise(channels)))
+        outputs = N * (1 + geometry.num_similarity_parameters(d))
         bound = 1 / math.sqrt(channels[-1])
-        nn.init.uniform_(self.out.weight, -bound, bound)
+        self.weight = uniform(bound, outputs, channels[-1])
+        self.bias = uniform(bound, outputs, 1)
         self.activation = Activation(config.activation_noise)
         self.templates = nn.Parameter(_random_lines(N, l, d))
 
@@ -86,26 +90,23 @@ class SnippetAutoencoder(nn.Module):
         """The templates without their homogeneous column."""
         return self.templates[..., 1:]
 
-    def encode(self, x: Float[Tensor, "batch L d"]) -> Float[Tensor, "batch S N parameters"]:
-        """f_CONV: mu's logit, s, t and theta of every snippet and capsule."""
-        c = self.config
-        snippets = x.reshape(-1, c.snippet_length, c.dimension)
-        features = self.convs(snippets)
+    def encode(self, x: Float[Tensor, "l d S n"]) -> tuple[Tensor, ...]:
+        """f_CONV: mu's logit, s, t and theta, each (N, S, n)."""
+        _, _, S, n = x.shape
+        features = self.convs(x.transpose(0, 1).flatten(2))
         features = features[:, 0] if features.shape[1] == 1 else features.mean(1)
-        return self.out(features).view(len(x), c.num_snippets, c.num_snippet_capsules, -1)
+        raw = torch.addmm(self.bias, self.weight, features)
+        return raw.view(self.config.num_snippet_capsules, -1, S, n).unbind(1)
 
     def decode(
-        self, capsules: SnippetCapsules, points: Float[Tensor, "N l d"]
-    ) -> Float[Tensor, "batch L d"]:
+        self, A: Float[Tensor, "N d1 d S n"], mu: Float[Tensor, "N S n"], points: Tensor
+    ) -> Float[Tensor, "l d S n"]:
         """Templates moved and mixed."""
-        A, mu = capsules.A, capsules.mu
-        batch, S, N, d, _ = A.shape
-        weight = mu / mu.sum(-1, keepdim=True) if self.config.normalised_mixtures else mu
+        weight = mu / mu.sum(0) if self.config.normalised_mixtures else mu
         # sum_i mu_i A_i (t_ij, 1) is one contraction over (capsule i, homogeneous axis).
-        t = F.pad(points, (0, 1), value=1.0).transpose(1, 2).reshape(N * (d + 1), -1)
-        mixed = (weight[..., None, None] * A).transpose(2, 3).reshape(batch, S * d, N * (d + 1))
-        x_hat = mixed @ t  # Eq. (1) and (2)
-        return x_hat.view(batch, S, d, -1).transpose(2, 3).reshape(batch, -1, d)
+        t = F.pad(points, (0, 1), value=1.0).transpose(0, 1).flatten(1)
+        mixed = (weight[:, None, None] * A).flatten(0, 1)
+        return (t @ mixed.flatten(1)).view(len(t), *mixed.shape[1:])  # Eq. (1) and (2)
 
 
 class SegmentAutoencoder(nn.Module):
@@ -114,64 +115,66 @@ class SegmentAutoencoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        d, N, M, S = (
-            config.dimension,
-            config.num_snippet_capsules,
-            config.num_segment_capsules,
-            config.num_snippets,
-        )
+        d, N, S = config.dimension, config.num_snippet_capsules, config.num_snippets
+        M = config.num_segment_capsules
         similarity = geometry.num_similarity_parameters(d)
         free = similarity if config.transformation == "similarity" else d * (d + 1)
-        self.lstm = BiLSTM(N * (1 + d * (d + 1)), N * config.snippet_length * (d + 1), HIDDEN)
-        self.hidden = nn.Linear(2 * HIDDEN, M * HIDDEN)
+        constant = N * config.snippet_length * (d + 1)
+        self.lstm = BiLSTM(N * (1 + d * (d + 1)), constant, HIDDEN)
+        bound = 1 / math.sqrt(2 * HIDDEN)
+        self.weight = uniform(bound, M * HIDDEN, 2 * HIDDEN)
+        self.bias = uniform(bound, M * HIDDEN, 1)
         self.out = CapsuleLinear(M, HIDDEN, 1 + free)
         self.activation = Activation(config.activation_noise)
         self.P = uniform(math.sqrt(6 / (S + 7)), M, S, N, 1 + similarity)
 
     def features(
-        self, capsules: SnippetCapsules, templates: Float[Tensor, "N l d1"]
-    ) -> Float[Tensor, "batch M hidden"]:
+        self, A: Float[Tensor, "N d1 d S n"], mu: Float[Tensor, "N S n"], templates: Tensor
+    ) -> Float[Tensor, "M hidden n"]:
         """f_LSTM, and the hidden layer of every f_FC."""
-        mu, A = capsules.mu, capsules.A
-        x = torch.cat([mu, A.flatten(2)], -1).transpose(0, 1).contiguous()
-        h = self.lstm(x, templates.detach().flatten())
-        return F.relu(self.hidden(F.relu(h)), inplace=True).unflatten(-1, (-1, HIDDEN))
+        x = torch.cat([mu, A.flatten(0, 2)])
+        h = F.relu(self.lstm(x, templates.detach().flatten()))
+        hidden = torch.addmm(self.bias, self.weight, h)
+        return F.relu(hidden, inplace=True).unflatten(0, (-1, HIDDEN))
 
     def encode(
-        self, capsules: SnippetCapsules, templates: Float[Tensor, "N l d1"]
-    ) -> SegmentCapsules:
-        """B and nu of every segment capsule."""
-        raw = self.out(self.features(capsules, templates))  # Eq. (3)
+        self, A: Float[Tensor, "N d1 d S n"], mu: Float[Tensor, "N S n"], templates: Tensor
+    ) -> tuple[Float[Tensor, "M d1 d n"], Float[Tensor, "M n"], Float[Tensor, "M parameters n"]]:
+        """B, nu, and the numbers that they were made from."""
+        raw = self.out(self.features(A, mu, templates))  # Eq. (3)
+        logit, *parameters = raw.unbind(1)
         if self.config.transformation == "squashed":
-            B = geometry.squash(raw[..., 1:].unflatten(-1, (2, 3)), self.config.translation_limit)
+            B = geometry.squash([parameters[:3], parameters[3:]], self.config.translation_limit)
         else:
-            B = transformation(raw[..., 1:], self.config)
-        return SegmentCapsules(B, self.activation(raw[..., 0]), raw)
+            B = transformation(parameters, self.config)
+        return columns_first(B), self.activation(logit), raw
 
-    def templates(self) -> tuple[Float[Tensor, "M S N d d1"], Float[Tensor, "M S N"]]:
-        """P and alpha of every segment capsule: how its template is made of snippet templates."""
-        return transformation(self.P[..., 1:], self.config), self.activation(self.P[..., 0])
+    def templates(self) -> tuple[geometry.Entries, Float[Tensor, "M S N"]]:
+        """P, as entries, and alpha of every segment capsule."""
+        logit, *parameters = self.P.unbind(-1)
+        return transformation(parameters, self.config), self.activation(logit)
 
-    def decode(self, capsules: SegmentCapsules) -> SnippetCapsules:
-        """Segment templates moved and mixed."""
-        B, nu = capsules.B, capsules.nu
+    def decode(
+        self, B: Float[Tensor, "M d1 d n"], nu: Float[Tensor, "M n"]
+    ) -> tuple[Float[Tensor, "N d1 d S n"], Float[Tensor, "N S n"]]:
+        """Segment templates moved and mixed: A_hat and mu_hat."""
         P, alpha = self.templates()
-        batch, M, d, _ = B.shape
-        _, S, N, _, _ = P.shape
-        weight = nu / nu.sum(-1, keepdim=True) if self.config.normalised_mixtures else nu
+        M, S, N = alpha.shape
+        d, n = B.shape[2:]
+        weight = nu / nu.sum(0) if self.config.normalised_mixtures else nu
         # P_hat is never formed: sum_k nu_k B_k P_k is one contraction over (segment capsule k,
-        # inner axis). Its last homogeneous row, (0, 1), only adds sum_k nu_k b_k to translations.
-        mixed = (weight[..., None, None] * B).transpose(1, 2)
-        linear = mixed[..., :d].reshape(batch * d, M * d)
-        inner = P.flatten(1, 2).transpose(1, 2).reshape(M * d, S * N * (d + 1))
-        A = (linear @ inner).view(batch, d, S, N, d + 1)
-        shift = mixed[..., d].sum(2)[:, :, None, None, None]
-        A = A + F.pad(shift, (d, 0))
-        A = A.permute(0, 2, 3, 1, 4)  # Eq. (4)
+        # inner axis) of homogeneous matrices, whose last row is (0, ..., 0, 1).
+        one = torch.ones_like(alpha)
+        square = [*P, [torch.zeros_like(one)] * d + [one]]
+        inner = torch.stack([torch.stack(row, -1) for row in square], 1)  # M, inner, S, N, column
+        mixed = (weight[:, None, None] * B).view(M * (d + 1), d * n)
+        A = inner.view(M * (d + 1), -1).T @ mixed
+        A = A.view(S, N, d + 1, d, n).permute(1, 2, 3, 0, 4)  # Eq. (4)
         if self.config.transformation == "squashed":
-            A = geometry.squash(A, self.config.translation_limit)
-        mu = (weight @ alpha.flatten(1)).view(batch, S, N)  # Eq. (4)
-        return SnippetCapsules(A, mu)
+            rows = [[A[:, c, r] for c in range(d + 1)] for r in range(d)]
+            A = columns_first(geometry.squash(rows, self.config.translation_limit))
+        mu = (alpha.flatten(1).T @ weight).view(S, N, n).transpose(0, 1)  # Eq. (4)
+        return A, mu
 
 
 class MCAE(nn.Module):
@@ -191,34 +194,48 @@ class MCAE(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch L d"], *, from_segments: bool = True) -> MCAEOutput:
         """The sequences explained; `from_segments=False` leaves the second reconstruction out."""
-        _check_input(x, (self.config.length, self.config.dimension))
-        raw = self.snippet.encode(x)
-        A = transformation(raw[..., 1:], self.config)
-        logit = raw[..., 0]
-        mixed = SnippetCapsules(A, self.snippet.activation(logit))
-        x_hat = self.snippet.decode(mixed, self.snippet.points)
+        logit, *parameters = self.snippet.encode(self._columns(x))
+        A = columns_first(transformation(parameters, self.config))
+        mu = self.snippet.activation(logit)
+        x_hat = _batch_first(self.snippet.decode(A, mu, self.snippet.points))
         if self.segment is None:
-            return MCAEOutput(mixed, x_hat)
-        # With activation noise the released code draws mu a second time for the segment encoder.
-        noisy = self.training and self.snippet.activation.noise > 0
-        snippets = SnippetCapsules(A, self.snippet.activation(logit)) if noisy else mixed
-        segments = self.segment.encode(snippets, self.snippet.templates)
-        from_P = self.segment.decode(segments)
-        second = (
-            self.snippet.decode(from_P, self.snippet.points.detach()) if from_segments else None
+            return MCAEOutput(_snippet_capsules(A, mu), x_hat)
+        if self.training and self.config.activation_noise:
+            # The released code draws mu's noise a second time for the segment encoder.
+            mu = self.snippet.activation(logit)
+        B, nu, raw = self.segment.encode(A, mu, self.snippet.templates)
+        A_hat, mu_hat = self.segment.decode(B, nu)
+        second = None
+        if from_segments:
+            points = self.snippet.points.detach()
+            second = _batch_first(self.snippet.decode(A_hat, mu_hat, points))
+        return MCAEOutput(
+            _snippet_capsules(A, mu),
+            x_hat,
+            SegmentCapsules(B.permute(3, 0, 2, 1), nu.T, raw.permute(2, 0, 1)),
+            _snippet_capsules(A_hat, mu_hat),
+            second,
         )
-        return MCAEOutput(snippets, x_hat, segments, from_P, second)
 
     def embed(self, x: Float[Tensor, "batch L d"]) -> Float[Tensor, "batch features"]:
         """What the motions are: nu alone, without what only reconstruction needs."""
-        _check_input(x, (self.config.length, self.config.dimension))
-        raw = self.snippet.encode(x)
-        mu = self.snippet.activation(raw[..., 0])
+        logit, *parameters = self.snippet.encode(self._columns(x))
+        mu = self.snippet.activation(logit)
         if self.segment is None:
-            return mu[:, 0]
-        capsules = SnippetCapsules(transformation(raw[..., 1:], self.config), mu)
-        features = self.segment.features(capsules, self.snippet.templates)
-        return self.segment.activation(self.segment.out(features, first=1)[..., 0])
+            return mu[:, 0].T
+        A = columns_first(transformation(parameters, self.config))
+        features = self.segment.features(A, mu, self.snippet.templates)
+        return self.segment.activation(self.segment.out(features, first=1)[:, 0]).T
+
+    def _columns(self, x: Float[Tensor, "batch L d"]) -> Float[Tensor, "l d S n"]:
+        """Snippets with samples last, as the layers take them."""
+        c = self.config
+        if x.ndim != 3 or x.shape[1:] != (c.length, c.dimension):
+            raise ValueError(
+                f"expected sequences of shape (batch, {c.length}, {c.dimension}), "
+                f"got {tuple(x.shape)}"
+            )
+        return x.unflatten(1, (c.num_snippets, c.snippet_length)).permute(2, 3, 1, 0)
 
     @torch.no_grad()
     def snippet_templates(self) -> Float[Tensor, "N l d"]:
@@ -233,7 +250,9 @@ class MCAE(nn.Module):
         P, alpha = self.segment.templates()
         if self.config.transformation == "squashed":  # as the authors draw them
             P = geometry.squash(P, self.config.translation_limit)
-        return self.snippet.decode(SnippetCapsules(P, alpha), self.snippet.points)
+        # A segment template is a sequence whose snippets have P for A and alpha for mu.
+        A = columns_first([[e.permute(2, 1, 0) for e in row] for row in P])
+        return _batch_first(self.snippet.decode(A, alpha.permute(2, 1, 0), self.snippet.points))
 
 
 class MultiPointMCAE(nn.Module):
@@ -292,12 +311,7 @@ def build(config: ModelConfig) -> MCAE | MultiPointMCAE:
 
 def parameter_count(*modules: nn.Module) -> int:
     """Trained numbers."""
-    return sum(p.numel() for p in _parameters(modules))
-
-
-def _parameters(modules: tuple[nn.Module, ...]) -> Iterator[nn.Parameter]:
-    for module in modules:
-        yield from module.parameters()
+    return sum(p.numel() for module in modules for p in module.parameters())
 
 
 def _random_lines(N: int, l: int, d: int) -> Float[Tensor, "N l d1"]:
@@ -311,8 +325,11 @@ def _random_lines(N: int, l: int, d: int) -> Float[Tensor, "N l d1"]:
     return F.pad(torch.stack(line, 1), (1, 0))
 
 
-def _check_input(x: Tensor, shape: tuple[int, int]) -> None:
-    if x.ndim != 3 or x.shape[1:] != shape:
-        raise ValueError(
-            f"expected sequences of shape (batch, {shape[0]}, {shape[1]}), got {tuple(x.shape)}"
-        )
+def _snippet_capsules(
+    A: Float[Tensor, "N d1 d S n"], mu: Float[Tensor, "N S n"]
+) -> SnippetCapsules:
+    return SnippetCapsules(A.permute(4, 3, 0, 2, 1), mu.permute(2, 1, 0))
+
+
+def _batch_first(x: Float[Tensor, "l d S n"]) -> Float[Tensor, "n L d"]:
+    return x.permute(3, 2, 0, 1).flatten(1, 2)
