@@ -101,23 +101,27 @@ def prepare(config: Config, out: Path, *, resume: bool, command: str | None) -> 
     runs.write_report(out, finished=False, command=command, seed=config.train.seed)
 
 
-@contextlib.contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
-    """Within, Ctrl-C and a polite kill are only noted, for training to end after its step; a
-    second Ctrl-C acts at once."""
-    noted = threading.Event()
+def prepare_all(configs: Mapping[Path, Config], *, resume: bool, command: str | None) -> None:
+    """Makes all run directories, or none where one of them cannot be."""
+    for config in configs.values():
+        data.check(config)
+    if not resume:
+        for out in configs:
+            runs.check_new(out)
+    for out, config in configs.items():
+        prepare(config, out, resume=resume, command=command)
 
-    def note(number: int, _: object) -> None:
-        if noted.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        noted.set()
 
-    before = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield noted.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def summary(out: Path) -> str:
+    """How a finished run ended, in a few words."""
+    report = runs.read_report(out)
+    last = runs.read_metrics(out)[-1]
+    accuracy = last.get("validation_accuracy")
+    judged = f"loss {last['total']:.3g}" if accuracy is None else f"accuracy {100 * accuracy:.1f}%"
+    return (
+        f"{report['steps']:,} steps in {progress.clock(report['seconds'])}, last validation "
+        f"{judged}, {report['kept']} weights kept (step {report['kept_step']:,})"
+    )
 
 
 def side_by_side(

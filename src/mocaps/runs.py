@@ -31,7 +31,7 @@ from mocaps import atomic
 from mocaps import config as configs
 from mocaps.config import FORMAT, Config
 from mocaps.errors import InputError
-from mocaps.model import build
+from mocaps.model import MCAE, MultiPointMCAE, build
 from mocaps.probe import OnlineProbe
 from mocaps.train import State
 
@@ -52,7 +52,7 @@ class Run:
 
     path: Path
     config: Config
-    model: nn.Module
+    model: MCAE | MultiPointMCAE
     probe: OnlineProbe | None
     """None for a run without labels."""
     step: int
@@ -97,9 +97,7 @@ def load(path: str | Path) -> Run:
 
 def create(path: Path, config: Config) -> None:
     """A new run directory. It appears with its configuration in it, so that none is without."""
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        hint = "; --resume goes on with it" if (path / CONFIG).exists() else ""
-        raise InputError(f"expected a new directory for the run, but {path} exists{hint}")
+    check_new(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp"))
     try:
@@ -112,6 +110,13 @@ def create(path: Path, config: Config) -> None:
         temporary.rmdir()
         raise
     atomic.sync_directory(path.parent)
+
+
+def check_new(path: Path) -> None:
+    """Refuses to write over anything."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        hint = "; --resume goes on with it" if (path / CONFIG).exists() else ""
+        raise InputError(f"expected a new directory for the run, but {path} exists{hint}")
 
 
 def read_config(path: Path) -> Config:

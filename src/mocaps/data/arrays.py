@@ -17,6 +17,7 @@ from typing import IO
 
 import numpy as np
 
+from mocaps import atomic
 from mocaps.errors import InputError
 
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, struct.error)
@@ -209,3 +210,11 @@ def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
         local = file.read(30)
     name_length, extra_length = struct.unpack("<HH", local[26:30])
     return info.header_offset + 30 + name_length + extra_length
+
+
+def write(path: Path, **named: np.ndarray) -> None:
+    """An .npz file, whole or not at all, uncompressed so that it can be mapped."""
+    if not path.parent.is_dir():
+        raise InputError(f"expected a directory {path.parent} to write {path.name} into")
+    with atomic.replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, **named)  # type: ignore[arg-type]

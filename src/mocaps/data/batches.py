@@ -38,24 +38,32 @@ class Batches:
 
 def of(config: Config) -> Batches:
     """The batches that a configuration asks for."""
+    check(config)
     if config.data.name == "t20":
         return of_trajectory20(config)
     x, y = labelled(Path(config.data.name))
-    arrays.check_shape(config.data.name, x.shape, input_shape(config, x.shape))
     return of_arrays(x, y, config)
 
 
-def of_trajectory20(config: Config) -> Batches:
-    """The endless stream of Trajectory20; an epoch is `steps_per_epoch` batches of it."""
+def check(config: Config) -> None:
+    """Refuses what needs no look at the numbers to be refused."""
     model = config.model
-    if model.dimension != 2 or model.num_points != 1 or model.planes:
+    if config.data.name != "t20":
+        path = Path(config.data.name)
+        shape = arrays.open_x(path).shape
+        arrays.check_shape(path, shape, input_shape(config, shape))
+    elif model.dimension != 2 or model.num_points != 1 or model.planes:
         raise InputError(
             "data t20: expected a model of one point in the plane, got "
             f"dimension = {model.dimension}, num_points = {model.num_points}, "
             f"planes = {str(model.planes).lower()}"
         )
-    stream = Trajectory20(model.length, config.train.seed)
-    x, y = trajectory20("validation", model.length)
+
+
+def of_trajectory20(config: Config) -> Batches:
+    """The endless stream of Trajectory20; an epoch is `steps_per_epoch` batches of it."""
+    stream = Trajectory20(config.model.length, config.train.seed)
+    x, y = trajectory20("validation", config.model.length)
     return Batches(
         lambda start, stop: stream[start:stop],
         config.train.steps_per_epoch,
