@@ -2,7 +2,7 @@
 
 Each pattern is a polyline of ``STEPS`` steps, in units of which the frame that trajectories live
 in has 128 a side. The steps are equal in the parameter t; polygons, and curves of several branches,
-whose t runs to and fro, have steps of equal length. (That is how the authors' samples are: undoing
+whose t turns back, have steps of equal length. (That is how the authors' samples are: undoing
 the stretch, turn and scale of a sample puts its points on such a grid.)
 """
 
@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64
 from numpy import abs, cos, pi, sin, sqrt, tanh
-from numpy.typing import ArrayLike
 
 STEPS = 640
 
 Array = np.ndarray
-Points = Float64[np.ndarray, "steps+1 2"]
+Number = float | int
+Points = Float64[np.ndarray, "points 2"]
 Formula = Callable[[Array], tuple[Array, Array]]
 
 
@@ -30,24 +30,24 @@ class Curve(NamedTuple):
     points: Callable[[], Points]
 
 
-def _polygon(*corners: tuple[float, float]) -> Callable[[], Points]:
+def _polygon(*corners: tuple[Number, Number]) -> Callable[[], Points]:
     """The closed polygon, its steps as equal as whole numbers of them on each side allow."""
 
     def points() -> Points:
         loop = np.array([*corners, corners[0]], dtype=float)
-        share = np.linalg.norm(np.diff(loop, axis=0), axis=1).cumsum()
-        at_corner = np.rint(STEPS * share / share[-1])
-        return _interpolate(np.arange(STEPS + 1), [0, *at_corner], loop)
+        arc = np.linalg.norm(np.diff(loop, axis=0, prepend=loop[:1]), axis=1).cumsum()
+        at_corner = np.rint(STEPS * arc / arc[-1])
+        return _interpolate(np.arange(STEPS + 1.0), at_corner, loop)
 
     return points
 
 
-def _curve(start: float, stop: float, xy: Formula) -> Callable[[], Points]:
+def _curve(start: Number, stop: Number, xy: Formula) -> Callable[[], Points]:
     """The curve t -> (x, y) in equal steps of t."""
     return lambda: np.stack(xy(np.linspace(start, stop, STEPS + 1)), axis=1)
 
 
-def _branches(*branches: tuple[float, float, Formula]) -> Callable[[], Points]:
+def _branches(*branches: tuple[Number, Number, Formula]) -> Callable[[], Points]:
     """The curve through each (from t, to t, formula) in turn, in steps of equal length."""
 
     def points() -> Points:
@@ -60,7 +60,7 @@ def _branches(*branches: tuple[float, float, Formula]) -> Callable[[], Points]:
     return points
 
 
-def _interpolate(at: ArrayLike, knots: ArrayLike, path: Array) -> Points:
+def _interpolate(at: Array, knots: Array, path: Array) -> Points:
     return np.stack([np.interp(at, knots, path[:, axis]) for axis in range(2)], axis=1)
 
 
@@ -161,6 +161,6 @@ CURVES: tuple[Curve, ...] = (
 
 
 @cache
-def curve_table() -> Float64[np.ndarray, "patterns steps+1 2"]:
+def curve_table() -> Float64[np.ndarray, "patterns points 2"]:
     """The points of all patterns, in label order."""
     return np.stack([curve.points() for curve in CURVES])

@@ -23,6 +23,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from mocaps.data.corrupt import check, corrupt
 from mocaps.data.curves import CURVES, STEPS, curve_table
 
 PATTERNS: tuple[str, ...] = tuple(curve.name for curve in CURVES)
@@ -99,7 +100,7 @@ class PlaceDraws:
 
 
 def _shapes(
-    curve: Float[Tensor, "steps+1 2"], closed: bool, draws: ShapeDraws, length: int
+    curve: Float[Tensor, "points 2"], closed: bool, draws: ShapeDraws, length: int
 ) -> Float[Tensor, "n length 2"]:
     """Trajectories of one pattern at equal arc length, relative to their first points."""
     steps = curve.diff(dim=0)
@@ -219,6 +220,8 @@ class Trajectory20:
     """The endless stream of labelled trajectories of a seed, addressed by index.
 
     ``stream[a:b]`` gives samples a up to b: x (b - a, length, 2) in [-1, 1] and their labels y.
+    With a corruption and its severity (T20-C, see `mocaps.data.corrupt`) the same samples come
+    corrupted, each in its own way, and some reach out of [-1, 1].
 
     >>> x, y = Trajectory20(length=32, seed=0)[64:128]
     >>> x.shape, y.shape
@@ -238,6 +241,10 @@ class Trajectory20:
             raise ValueError(f"expected a length of 2 points or more, got {length}")
         if seed < 0:
             raise ValueError(f"expected a seed of 0 or more, got {seed}")
+        if corruption is not None:
+            check(corruption, severity)
+        elif severity != 0:
+            raise ValueError(f"expected a corruption along with severity {severity}, got none")
         self.length, self.seed = length, seed
         self.corruption, self.severity = corruption, severity
         self.device = torch.device(device)
@@ -262,14 +269,20 @@ class Trajectory20:
         """One block from the cache of the last one: batches in sequence make each block once."""
         if self._cached is None or self._cached[0] != block:
             x, y = make_block(self.seed, block, self.length)
+            if self.corruption is not None:
+                draws = torch.Generator().manual_seed(
+                    int(generator(self.seed, block, 1).integers(2**63))
+                )
+                x = corrupt(x, self.corruption, self.severity, draws)
             self._cached = block, (x.to(self.device), y.to(self.device))
         return self._cached[1]
 
 
 def trajectory20(
-    split: str, length: int = 32, **corruption
+    split: str, length: int = 32, *, corruption: str | None = None, severity: int = 0
 ) -> tuple[Float[Tensor, "n length 2"], Int[Tensor, " n"]]:
     """The 10,000 fixed samples of "validation", "test" or "labels" (training data for probes)."""
     if split not in SPLIT_SEEDS:
         raise ValueError(f"expected a split out of {', '.join(SPLIT_SEEDS)}, got {split!r}")
-    return Trajectory20(length, SPLIT_SEEDS[split], **corruption)[:SPLIT_SIZE]
+    stream = Trajectory20(length, SPLIT_SEEDS[split], corruption=corruption, severity=severity)
+    return stream[:SPLIT_SIZE]
