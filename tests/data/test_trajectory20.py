@@ -211,6 +211,17 @@ def test_seeds_and_blocks_differ():
         assert not torch.isclose(first, other).all(dim=(1, 2)).any()
 
 
+def test_threads_and_default_type_change_nothing():
+    threads, expected = torch.get_num_threads(), make_block(0, 0, 32)[0]
+    try:
+        torch.set_num_threads(threads % 2 + 1)
+        torch.set_default_dtype(torch.float64)
+        assert torch.equal(make_block(0, 0, 32)[0], expected)
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_default_dtype(torch.float32)
+
+
 def test_far_samples_cost_no_more():
     x, _ = Trajectory20(seed=0)[10**12 : 10**12 + 3]
     assert x.shape == (3, 32, 2)

@@ -106,10 +106,10 @@ def _shapes(
     steps = curve.diff(dim=0)
     # Squared length of a stretched step is (k^2, k^-2) . (dx^2, dy^2): one product for all.
     stretch = torch.stack([draws.stretch, 1 / draws.stretch], dim=1)
-    arc = torch.zeros(len(stretch), STEPS + 1)
+    arc = stretch.new_zeros(len(stretch), STEPS + 1)
     torch.cumsum((stretch.square() @ steps.square().T).sqrt_(), dim=1, out=arc[:, 1:])
 
-    fraction = torch.linspace(0, 1, length).expand(len(arc), length)
+    fraction = torch.linspace(0, 1, length, dtype=arc.dtype).expand(len(arc), length)
     fraction = torch.where(draws.reverse[:, None], 1 - fraction, fraction)
     if closed:
         total = arc[:, -1:]
@@ -124,15 +124,15 @@ def _shapes(
     before = after - 1
     arc_before = arc.gather(1, before)
     weight = (at - arc_before).div_(arc.gather(1, after).sub_(arc_before))
-    x = torch.addcmul(curve[before], weight[..., None], steps[before]).mul_(stretch[:, None])
-    return x - x[:, :1]
+    x = torch.addcmul(curve[before], weight[..., None], steps[before])
+    return (x - x[:, :1]) * stretch[:, None]
 
 
 def _support(x: Float[Tensor, "n length 2"]) -> Float[Tensor, "angles n"]:
     """How far points that begin at the origin reach towards each of ``ANGLES`` directions."""
     theta = torch.arange(ANGLES // 2, dtype=torch.float64) * (2 * torch.pi / ANGLES)
     cos, sin = theta.cos().float()[:, None], theta.sin().float()[:, None]
-    high = torch.zeros(ANGLES // 2, len(x))
+    high = x.new_zeros(ANGLES // 2, len(x))
     low, projection = high.clone(), high.clone()
     # Point after point in one small buffer: all projections at once would leave the cache.
     for px, py in x.permute(1, 2, 0).contiguous():
@@ -162,7 +162,7 @@ def _fit(
     for reach, room in zip(reaches, rooms, strict=True):
         fits &= reach <= (room + ROUNDING) / MARGIN
     rank = fits.cumsum(dim=0, dtype=torch.int32)
-    wanted = (draws.angle * rank[-1]).floor() + 1
+    wanted = (draws.angle * rank[-1]).int() + 1
     angle = (rank < wanted).sum(dim=0).clamp_(max=ANGLES - 1)
     rows = torch.arange(len(angle))
     largest = torch.full_like(x, MAX_FACTOR)
@@ -177,24 +177,23 @@ def _place(x: Float[Tensor, "n length 2"], rng: np.random.Generator) -> Float[Te
     """Turn, enlarge and move curves that begin at the origin into the frame [-1, 1]."""
     n = len(x)
     support = _support(x)
-    position, angle, factor = torch.empty(n, 2), torch.empty(n, dtype=torch.long), torch.empty(n)
+    position, factor = x.new_empty(n, 2), x.new_empty(n)
+    angle = torch.empty(n, dtype=torch.long)
     open_rows = torch.arange(n)
     while len(open_rows):
         draws = PlaceDraws.draw(rng, n).rows(open_rows)
-        found, angle_found, factor_found = _fit(_reaches(support[:, open_rows]), draws)
+        found, angle_found, factor_found = _fit(_reaches(support.index_select(1, open_rows)), draws)
         done = open_rows[found]
         position[done] = draws.position[found]
         angle[done] = angle_found[found]
         factor[done] = factor_found[found]
         open_rows = open_rows[~found]
 
-    phi = angle * (-2 * torch.pi / ANGLES)
-    c, s = factor * phi.cos(), factor * phi.sin()
-    turn = torch.stack([c, s, -s, c], dim=1).view(n, 2, 2)  # transposed: it acts on rows
-    x = torch.baddbmm(position[:, None], x, turn)
-    return (x * (2 / FRAME) - 1).clamp_(
-        -1, 1
-    )  # the largest factor touches the frame, up to rounding
+    # As complex numbers, turned and enlarged is one product.
+    move = torch.polar(factor, angle.to(x) * (-2 * torch.pi / ANGLES))
+    z = torch.view_as_complex(x) * move[:, None] + torch.view_as_complex(position)[:, None]
+    # The largest factor touches the frame, up to rounding.
+    return torch.view_as_real(z).mul_(2 / FRAME).sub_(1).clamp_(-1, 1)
 
 
 def make_block(seed: int, block: int, length: int) -> tuple[Tensor, Tensor]:
