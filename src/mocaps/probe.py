@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
+
 BUDGETS = (200, 2_000, 10_000)
 NUM_SEEDS = 5
+STRENGTHS = (1.0, 10.0, 100.0)
+"""C of the logistic regression: small is strong."""
 DISTANCES = ("cosine", "euclidean")
 
 
@@ -75,7 +81,9 @@ def standardised(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.nd
     """Both with the mean and deviation of `train` taken out; constant features become zero."""
     mean, deviation = train.mean(axis=0, dtype=np.float64), train.std(axis=0, dtype=np.float64)
     scale = np.where(deviation > 1e-12, deviation, np.inf)
-    return (train - mean) / scale, (test - mean) / scale
+    parts = ((part - mean) / scale for part in (train, test))
+    train, test = (part.astype(np.float32) for part in parts)
+    return train, test
 
 
 def logistic_regression(
@@ -86,18 +94,36 @@ def logistic_regression(
 ) -> float:
     """Accuracy of a multinomial logistic regression on standardised features.
 
-    Its regularisation is the library's default, C = 1: no label is spent on choosing it.
+    How much it is regularised is chosen among `STRENGTHS` on a fifth of the training labels, and
+    it is fitted again on all of them. With the library's C = 1 alone, Fourier magnitudes would
+    stand at 81% with 200 labels where they can reach 93%: a floor has to be fair.
     """
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
     if len(np.unique(train_y)) == 1:  # nothing to separate
         return float(np.mean(test_y == train_y[0]))
     train, test = standardised(train_x, test_x)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LogisticRegression(max_iter=2_000).fit(train, train_y)
-    return float(np.mean(model.predict(test) == test_y))
+    learn = balanced_subset(train_y, max(len(train_y) * 4 // 5, 1), seed=0)
+    choose = np.setdiff1d(np.arange(len(train_y)), learn)
+    strength = STRENGTHS[0]
+    if len(np.unique(train_y[learn])) > 1 and len(choose):
+        path = _fits(train[learn], train_y[learn], STRENGTHS)
+        scores = [model.score(train[choose], train_y[choose]) for model in path]
+        strength = STRENGTHS[int(np.argmax(scores))]  # of equals, the strongest regularisation
+    *_, model = _fits(train, train_y, [c for c in STRENGTHS if c <= strength])
+    return float(model.score(test, test_y))
+
+
+def _fits(x: np.ndarray, y: np.ndarray, strengths: Sequence[float]) -> Iterator[LogisticRegression]:
+    """One model at each C, from the strongest regularisation on: each starts where the last one
+    ended, which takes a fraction of the iterations."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(max_iter=1_000, warm_start=True)
+    for strength in strengths:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.set_params(C=strength).fit(x, y)
+        yield model
 
 
 def nearest_neighbour(
