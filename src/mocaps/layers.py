@@ -86,7 +86,7 @@ class _Recurrence(torch.autograd.Function):
         h = c = None
         kept = []
         for x in gates.unbind(2):
-            gate = x.contiguous() if h is None else torch.baddbmm(x, weight, h)
+            gate = x.clone() if h is None else torch.baddbmm(x, weight, h)
             gate[:, : 3 * H].sigmoid_()
             gate[:, 3 * H :].tanh_()
             i, f, o, g = gate.split(H, 1)

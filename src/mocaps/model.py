@@ -15,8 +15,8 @@ snippets' capsules back:
     A_hat_i = sum_k nu^k P_hat^k_i,  mu_hat_i = sum_k nu^k alpha^k_i    (4)
 
 With `normalised_mixtures` the sums of (2) and (4) are divided by the sum of their weights.
-Inside, samples are columns (the last axis, see mocaps.layers) and a transformation is (column, row),
-the order in which Eq. 1 to 4 contract it; the records that leave are batch first, (d, d + 1).
+Inside, samples are columns (the last axis, see mocaps.layers) and a transformation is (column,
+row), the order in which Eq. 1 to 4 contract it; the records that leave are batch first, (d, d + 1).
 Templates are homogeneous rows (0, x, y), as the segment encoder reads them: the zero gets no
 gradient and stays.
 """
@@ -269,13 +269,13 @@ class MultiPointMCAE(nn.Module):
         body, plane, point)."""
         c = self.config
         d = 3 if c.planes else c.dimension
-        if x.ndim == 4:
-            x = x.unsqueeze(2)
-        if x.ndim != 5 or (x.shape[1], *x.shape[3:]) != (c.length, c.num_points, d):
+        if x.ndim not in (4, 5) or (x.shape[1], *x.shape[-2:]) != (c.length, c.num_points, d):
             raise ValueError(
                 f"expected points of shape (batch, {c.length}, [bodies,] {c.num_points}, {d}), "
                 f"got {tuple(x.shape)}"
             )
+        if x.ndim == 4:
+            x = x.unsqueeze(2)
         x = x.permute(0, 2, 3, 1, 4)  # batch, body, point, time, axis
         if c.planes:
             xy_yz_zx = x[..., [0, 1, 1, 2, 2, 0]].unflatten(-1, (3, 2))
@@ -284,7 +284,7 @@ class MultiPointMCAE(nn.Module):
 
     def join(self, nu: Float[Tensor, "folded M"], batch: int) -> Float[Tensor, "batch features"]:
         """One representation a sample."""
-        return nu.view(batch, -1, self.config.num_features).mean(1)
+        return nu.reshape(batch, -1, self.config.num_features).mean(1)
 
     def forward(self, x: Float[Tensor, "batch L *bodies K d"], **kwargs: bool) -> MCAEOutput:
         """Every folded sequence explained; `join` makes one representation of their nu."""
