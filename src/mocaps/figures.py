@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -109,6 +109,22 @@ def reconstructions(
     return figure
 
 
+def mosaic(
+    x: Float[np.ndarray, "n L d"], x_hat: Float[np.ndarray, "n L d"], columns: int = 3
+) -> Figure:
+    """Reconstructions over their inputs, each motion enlarged to fill its panel."""
+    x = _array(x, "x", None, None, None)
+    x_hat = _array(x_hat, "x_hat", *x.shape)
+    figure, axes = panels(len(x), columns, (1.1, 1.1), gap=(0.3, 0.3), margin=(0.1, 0.1, 0.1, 0.1))
+    for points, hat, ax in zip(flat(x), flat(x_hat), axes, strict=True):
+        low, high = points.min(axis=0), points.max(axis=0)
+        middle, half = (low + high) / 2, max((high - low).max(), 1e-9) / 2
+        lines = shade_line((points - middle) / half, 5.0)
+        add(ax, [*lines, *time_lines((hat - middle) / half, 2.2)])
+        bare(ax, (-1.08, 1.08), (-1.08, 1.08), "")
+    return figure
+
+
 def snippet_templates(
     templates: Float[np.ndarray, "N l d"], activations: Float[np.ndarray, " N"] | None = None
 ) -> Figure:
@@ -163,10 +179,9 @@ def loss_curves(
     figure, axes = panels(
         number, columns, (2.05, 1.15), gap=(0.5, 0.55), margin=(0.5, 0.45, 0.15, 0.35)
     )
-    marker = "o" if len(epochs) < 3 else ""  # two points make no curve to be seen
     for ax, (name, values) in zip(axes, curves.items(), strict=False):
         scales(ax)
-        ax.plot(epochs, values, color=CURVES[0], linewidth=1.4, marker=marker, markersize=3)
+        ax.plot(epochs, values, color=CURVES[0], linewidth=1.4)
         ax.set_title(name, loc="left", fontsize=8, color=INK, pad=5)
         positive = values[np.isfinite(values) & (values > 0)]
         if len(positive) == len(values) and positive.max() > 20 * positive.min():
@@ -180,12 +195,16 @@ def loss_curves(
         ax = axes[-1]
         scales(ax)
         percent = 100 * _array(accuracy, "accuracy", len(epochs))
-        ax.plot(epochs, percent, color=CURVES[1], linewidth=1.8, marker=marker, markersize=3)
+        ax.plot(epochs, percent, color=CURVES[1], linewidth=1.8)
         ax.set_title("validation accuracy, %", loc="left", fontsize=8, color=INK, pad=5)
         ax.set_ylim(bottom=0)
         ax.locator_params(axis="y", nbins=4)
     for ax in axes:
         ax.locator_params(axis="x", nbins=5, integer=True)
+        if len(epochs) < 3:  # so few make no curve to be seen
+            x, y = (np.asarray(values, dtype=float) for values in ax.lines[0].get_data())
+            ends = np.stack([[x, y], [x + 1e-4, y]]).transpose(2, 0, 1)
+            add(ax, [(dot, to_hex(ax.lines[0].get_color()), 5.0) for dot in ends])
     axes[-1].set_xlabel("epoch", fontsize=7, color=MUTED, labelpad=2)
     return figure
 
@@ -201,7 +220,7 @@ def confusion(
     counts = np.zeros((k, k))
     np.add.at(counts, (true, predicted), 1)
     percent = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    figure, (ax,) = panels(1, 1, (0.3 * k, 0.3 * k), margin=(1.5, 0.5, 0.2, 1.35))
+    figure, (ax,) = panels(1, 1, (0.3 * k, 0.3 * k), margin=(1.45, 0.3, 0.35, 1.15))
     rows, columns = np.nonzero(percent >= 1)
     square = np.array([[-0.47, -0.47], [0.47, -0.47], [0.47, 0.47], [-0.47, 0.47]])
     cells = [square + np.array(cell) for cell in zip(columns, rows, strict=True)]
