@@ -119,7 +119,8 @@ def bare(ax: Axes, xlim: tuple[float, float], ylim: tuple[float, float], title: 
     ax.set(xlim=xlim, ylim=ylim)
     ax.set_aspect("equal", adjustable="box")
     ax.axis("off")
-    ax.set_title(title, loc="left", fontsize=8, color=INK, pad=4)
+    # A place given spares matplotlib the search for one above the (absent) tick labels.
+    ax.set_title(title, loc="left", fontsize=8, color=INK, pad=4, y=1.0)
 
 
 def time_legend(figure: Figure) -> None:

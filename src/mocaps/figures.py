@@ -182,7 +182,7 @@ def loss_curves(
     for ax, (name, values) in zip(axes, curves.items(), strict=False):
         scales(ax)
         ax.plot(epochs, values, color=CURVES[0], linewidth=1.4)
-        ax.set_title(name, loc="left", fontsize=8, color=INK, pad=5)
+        ax.set_title(name, loc="left", fontsize=8, color=INK, pad=5, y=1.0)
         positive = values[np.isfinite(values) & (values > 0)]
         if len(positive) == len(values) and positive.max() > 20 * positive.min():
             ax.set_yscale("log")
@@ -196,7 +196,7 @@ def loss_curves(
         scales(ax)
         percent = 100 * _array(accuracy, "accuracy", len(epochs))
         ax.plot(epochs, percent, color=CURVES[1], linewidth=1.8)
-        ax.set_title("validation accuracy, %", loc="left", fontsize=8, color=INK, pad=5)
+        ax.set_title("validation accuracy, %", loc="left", fontsize=8, color=INK, pad=5, y=1.0)
         ax.set_ylim(bottom=0)
         ax.locator_params(axis="y", nbins=4)
     for ax in axes:

@@ -78,8 +78,7 @@ def whole(figure: Figure, label: str, standalone: bool = False) -> str:
 
 def tiles(figure: Figure) -> list[Tile]:
     """Every panel as an <svg> of its own, all of one size; legends are left to the page."""
-    figure.draw_without_rendering()
-    _, groups = _tidied(figure)
+    _, groups = _tidied(figure)  # which also lays the panels out
     height = figure.get_figheight() * 72
     points = 72 / figure.dpi
     panels = [ax for ax in figure.axes if (ax.get_gid() or "").startswith("panel")]
