@@ -140,7 +140,7 @@ class _Columns:
                     member.open("rb") as source,
                     archive.open(f"{name}.npy", "w", force_zip64=True) as target,
                 ):
-                    shutil.copyfileobj(source, target, 2**20)
+                    shutil.copyfileobj(source, target, 2**18)
                 member.unlink()
 
 
