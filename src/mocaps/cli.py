@@ -404,4 +404,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         if not isinstance(error, Diverged):
             raise
-        return _refuse(str(error), code=1)
+        return _refuse(f"{error}; what was saved before stays", code=1)

@@ -95,7 +95,8 @@ def prepare(config: Config, out: Path, *, resume: bool, command: str | None) -> 
         old = runs.read_config(out)
         runs.check_same(out, old, config)
         if old != config:
-            runs.write_config(out, config)
+            with runs.locked(out):
+                runs.write_config(out, config)
         return
     runs.create(out, config)
     runs.write_report(out, finished=False, command=command, seed=config.train.seed)
@@ -103,8 +104,8 @@ def prepare(config: Config, out: Path, *, resume: bool, command: str | None) -> 
 
 def prepare_all(configs: Mapping[Path, Config], *, resume: bool, command: str | None) -> None:
     """Makes all run directories, or none where one of them cannot be."""
-    for config in configs.values():
-        data.check(config)
+    for config in {config.data.name: config for config in configs.values()}.values():
+        data.of(config)
     if not resume:
         for out in configs:
             runs.check_new(out)

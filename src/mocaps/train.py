@@ -34,7 +34,7 @@ from mocaps.probe import OnlineProbe
 
 STEPS_PER_CHUNK = 16  # made in one call: a call costs as much as the work of one small batch
 CHUNK_NUMBERS = 2**20  # fewer steps a chunk where that would be larger
-VALIDATION_ROWS = 1_000
+VALIDATION_ROWS = 500
 SAVE_EVERY = 30.0  # seconds
 WATCH_EVERY = 0.1
 
