@@ -37,6 +37,9 @@ EXAMPLES = {
     "gallery": lambda: figures.gallery(walks(30, 32, 2), np.arange(30) % 3, NAMES),
     "reconstructions": lambda: figures.reconstructions(*walks(3, 4, 32, 2)),
     "one reconstruction": lambda: figures.reconstructions(*walks(2, 4, 32, 2)),
+    "explanations": lambda: figures.explanations(
+        *walks(2, 2, 32, 2), walks(2, 3, 32, 2), [["a", "b", "c"], ["d", "e", "f"]], ["x", "y"]
+    ),
     "mosaic": lambda: figures.mosaic(*walks(2, 6, 32, 2)),
     "snippet templates": lambda: figures.snippet_templates(walks(8, 8, 2), rng.random(8)),
     "segment templates": lambda: figures.segment_templates(walks(80, 32, 2), rng.random(80)),
@@ -49,7 +52,7 @@ EXAMPLES = {
     ),
     "space": lambda: figures.segment_templates(walks(9, 16, 3), rng.random(9)),
 }
-COUNTS = dict(zip(EXAMPLES, (3, 4, 4, 6, 8, 40, 3, 1, 2, 9), strict=True))
+COUNTS = dict(zip(EXAMPLES, (3, 4, 4, 10, 6, 8, 40, 3, 1, 2, 9), strict=True))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -109,6 +112,30 @@ def test_reconstructions_say_how_far_off_they_are():
     assert titles(figure) == ["a", "b"]
     texts = [text.get_text() for text in panels(figure)[0].texts]
     assert texts == ["input", "snippets 0.500", "segments 0.000"]
+
+
+def test_explanations_draw_templates_up_to_the_frame_and_name_them():
+    x = walks(1, 32, 2)
+    far = x[:, None] + np.array([0.0, 100.0])
+    placed = np.concatenate([x[:, None], far], axis=1)
+    figure = figures.explanations(x, x, placed, [["here", "far"]], ["a walk"])
+    assert titles(figure) == ["a walk", "given back", "here", "far"]
+    *_, here, away = (drawn(ax) for ax in panels(figure))
+    assert len(here) > 30
+    assert len(away) == 2  # the frame and the shade
+    box = here[0]
+    for piece in here[2:]:
+        assert (piece >= box.min(axis=0) - 1e-9).all()
+        assert (piece <= box.max(axis=0) + 1e-9).all()
+
+
+def test_lines_are_cut_off_at_the_borders():
+    line = np.array([[-2.0, 0.5], [2.0, 0.5]])
+    low, high = np.zeros(2), np.ones(2)
+    ((points, colour, width),) = drawing.clipped([(line, "c", 3.0)], low, high)
+    np.testing.assert_allclose(points, [[0, 0.5], [1, 0.5]])
+    assert (colour, width) == ("c", 3.0)
+    assert drawing.clipped([(line + np.array([0, 1]), "c", 3.0)], low, high) == []
 
 
 def test_segment_templates_are_sorted_by_mean_activation():

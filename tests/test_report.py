@@ -4,6 +4,7 @@ import html
 import json
 import re
 import shutil
+import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -147,7 +148,7 @@ def test_the_page_holds_every_number_of_the_report(text):
         assert number in text
     for name in ("this model", "random weights", "raw coordinates", "Fourier magnitudes"):
         assert name in text
-    assert "need no learning and beat this model in every column" in text
+    assert "Fourier magnitudes are ahead of this model in every column" in text
 
 
 def test_the_page_names_every_pattern_the_settings_and_the_command(text):
@@ -238,16 +239,29 @@ def test_what_cannot_be_written_is_refused(run_dir, tmp_path):
         report.write_page(run_dir, tmp_path / "nowhere" / "page.html")
 
 
+def test_pictures_as_files_of_their_own(run_dir, tmp_path):
+    paths = report.write_pictures(run_dir, tmp_path / "pictures")
+    assert {path.stem for path in paths} == SECTIONS - {"results", "explorer", "again"} | {
+        "explained"
+    }
+    for path in paths:
+        assert ET.parse(path).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+        assert path.stat().st_size < 200_000
+
+
 def test_the_verdict_says_who_wins():
     ahead = summary.table(evaluation(own=0.9))
     assert summary.verdict(ahead) == "This model is ahead of every floor in all 9 columns."
     behind = summary.verdict(summary.table(evaluation()))
     assert behind == (
-        "Fourier magnitudes need no learning and beat this model in every column. "
-        "The model is ahead of random weights and raw coordinates throughout."
+        "Without any learning, Fourier magnitudes are ahead of this model in every column. "
+        "This model is ahead of random weights and raw coordinates throughout."
     )
-    mixed = summary.verdict(summary.table(evaluation(best_floor=0.33)))
-    assert "in every column" in mixed
+    mixed = evaluation(best_floor=0.2)
+    mixed["floors"]["random_weights"]["logistic"]["200"]["mean"] = 0.99
+    assert "random weights are ahead of this model in 1 of 9 columns" in summary.verdict(
+        summary.table(mixed)
+    )
     assert summary.verdict(summary.table({})) == ""
 
 

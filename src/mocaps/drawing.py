@@ -76,6 +76,22 @@ def shade_line(x: Float[np.ndarray, "L d"], width: float = 3.2) -> Lines:
     return [(flat(x), SHADE, width)]
 
 
+def clipped(lines: Lines, low: np.ndarray, high: np.ndarray) -> Lines:
+    """What of the pieces lies between two corners, cut off at the borders.
+
+    A clip path would do the same, but lives apart from the panel that needs it.
+    """
+    kept: Lines = []
+    for points, colour, width in lines:
+        for a, b in itertools.pairwise(points):
+            step = np.where(b == a, 1e-12, b - a)
+            borders = np.sort([(low - a) / step, (high - a) / step], axis=0)
+            start, stop = max(0.0, *borders[0]), min(1.0, *borders[1])
+            if start < stop:
+                kept.append((np.stack([a + start * step, a + stop * step]), colour, width))
+    return kept
+
+
 def add(ax: Axes, lines: Lines) -> None:
     """All pieces as one collection, free to reach past the panel's border."""
     points, colours, widths = zip(*lines, strict=True)

@@ -25,6 +25,7 @@ from mocaps.drawing import (
     SHADE,
     add,
     bare,
+    clipped,
     flat,
     limits,
     panels,
@@ -105,6 +106,37 @@ def reconstructions(
             ax.text(
                 k * 1.08 * size, -0.05 * size, text, ha="left", va="top", fontsize=6.5, color=MUTED
             )
+    time_legend(figure)
+    return figure
+
+
+def explanations(
+    x: Float[np.ndarray, "n L d"],
+    x_hat: Float[np.ndarray, "n L d"],
+    placed: Float[np.ndarray, "n top L d"],
+    captions: Sequence[Sequence[str]],
+    names: Sequence[str],
+) -> Figure:
+    """A row a motion: the input, what the model gives back, and the templates that it is made of,
+    each where its transformation puts it, with a caption."""
+    x, x_hat = _array(x, "x", None, None, None), _array(x_hat, "x_hat", *np.shape(x))
+    placed = _array(placed, "placed", len(x), None, *x.shape[1:])
+    columns = 2 + placed.shape[1]
+    figure, axes = panels(
+        len(x) * columns, columns, (1.05, 1.05), gap=(0.22, 0.42), margin=(0.1, 0.45, 0.1, 0.3)
+    )
+    for i, name in enumerate(names):
+        row = axes[i * columns : (i + 1) * columns]
+        # The motion fills two thirds of its frame: templates reach further than it does.
+        low, high = flat(x[i]).min(axis=0), flat(x[i]).max(axis=0)
+        middle, half = (low + high) / 2, 0.75 * max((high - low).max(), 1e-9)
+        corners = middle - half, middle + half
+        shade = shade_line(x[i], 4.0)
+        drawings = [time_lines(x[i], 2.0), [*shade, *time_lines(x_hat[i], 2.0)]]
+        drawings += [[*shade, *clipped(time_lines(p, 1.8), *corners)] for p in placed[i]]
+        titles = [name, "given back", *captions[i]]
+        for ax, lines, title in zip(row, drawings, titles, strict=True):
+            strip(ax, [lines], corners, title)
     time_legend(figure)
     return figure
 

@@ -94,6 +94,46 @@ def test_data(config: Config) -> tuple[Tensor, np.ndarray | None, tuple[str, ...
     return held_out.validation_x, y, names
 
 
+@dataclass(frozen=True)
+class Use:
+    """One capsule's part in the explanation of one sequence."""
+
+    k: int
+    nu: float
+    share: float
+    """Of the weights that mix the reconstruction."""
+    angle: float
+    """Degrees by which B turns the template."""
+    scale: float
+    points: np.ndarray
+    """The template where B puts it."""
+
+
+def uses(look: Look, out: MCAEOutput, top: int = TOP) -> list[list[Use]]:
+    """Of every explained sequence, the capsules of highest activation."""
+    nu = out.representation
+    # A model of one layer explains the sequence as one snippet.
+    B = out.snippets.A[:, 0] if out.segments is None else out.segments.B
+    share = nu / nu.sum(1, keepdim=True)
+    angle, scale = geometry.angle(B).rad2deg(), geometry.scale(B)
+    templates = look.model.segment_templates()
+    best = nu.argsort(dim=1, descending=True, stable=True)[:, :top].tolist()
+    return [
+        [
+            Use(
+                k,
+                nu[i, k].item(),
+                share[i, k].item(),
+                angle[i, k].item(),
+                scale[i, k].item(),
+                geometry.apply(B[i, k], templates[k]).numpy(),
+            )
+            for k in ks
+        ]
+        for i, ks in enumerate(best)
+    ]
+
+
 def explorer(look: Look) -> list[dict[str, Any]]:
     """What the page's script draws: test samples, their reconstructions, the templates they use.
 
@@ -107,50 +147,33 @@ def explorer(look: Look) -> list[dict[str, Any]]:
     if out.reconstruction_from_segments is not None:
         hats["segments"] = out.reconstruction_from_segments
     errors = {key: (hat - x).square().sum(-1).mean(-1).sqrt() for key, hat in hats.items()}
-    top = top_capsules(look, out, corners)
+    used = uses(look, out)
     return [
         {
             "row": row,
             "name": look.name(row),
             "guess": look.guess(row),
-            "x": thousandths(x[i], corners),
-            "hats": {key: thousandths(hat[i], corners) for key, hat in hats.items()},
+            "x": thousandths(x[i].numpy(), corners),
+            "hats": {key: thousandths(hat[i].numpy(), corners) for key, hat in hats.items()},
             "errors": {key: round(error[i].item(), 4) for key, error in errors.items()},
-            "top": top[i],
+            "top": [
+                {
+                    "k": use.k,
+                    "nu": round(use.nu, 3),
+                    "share": round(use.share, 4),
+                    "angle": round(use.angle),
+                    "scale": round(use.scale, 2),
+                    "points": thousandths(use.points, corners),
+                }
+                for use in used[i]
+            ],
         }
         for i, row in enumerate(rows.tolist())
     ]
 
 
-def top_capsules(
-    look: Look, out: MCAEOutput, corners: tuple[np.ndarray, np.ndarray]
-) -> list[list[dict[str, Any]]]:
-    """Of every sample the capsules of highest activation, and their templates where B puts them."""
-    nu = out.representation
-    # A model of one layer explains the sequence as one snippet.
-    B = out.snippets.A[:, 0] if out.segments is None else out.segments.B
-    share = nu / nu.sum(1, keepdim=True)
-    angle, scale = geometry.angle(B).rad2deg(), geometry.scale(B)
-    templates = look.model.segment_templates()
-    best = nu.argsort(dim=1, descending=True, stable=True)[:, :TOP].tolist()
-    return [
-        [
-            {
-                "k": k,
-                "nu": round(nu[i, k].item(), 3),
-                "share": round(share[i, k].item(), 4),
-                "angle": round(angle[i, k].item()),
-                "scale": round(scale[i, k].item(), 2),
-                "points": thousandths(geometry.apply(B[i, k], templates[k]), corners),
-            }
-            for k in ks
-        ]
-        for i, ks in enumerate(best)
-    ]
-
-
-def thousandths(points: Tensor, corners: tuple[np.ndarray, np.ndarray]) -> list[int]:
+def thousandths(points: np.ndarray, corners: tuple[np.ndarray, np.ndarray]) -> list[int]:
     """x and y in turn, from the middle of the frame between these corners."""
     low, high = corners
-    unit = 2 * (drawing.flat(points.numpy()) - low) / (high - low) - 1
+    unit = 2 * (drawing.flat(points) - low) / (high - low) - 1
     return np.rint(1000 * unit).clip(-9999, 9999).astype(int).ravel().tolist()

@@ -7,13 +7,15 @@ pictures; every number comes from report.json and metrics.jsonl.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 import mocaps
 from mocaps import atomic, figures, runs, summary, svg
@@ -21,7 +23,7 @@ from mocaps import config as configs
 from mocaps.config import Config
 from mocaps.data.trajectory20 import PATTERNS
 from mocaps.errors import InputError
-from mocaps.look import ROWS, Look, explorer
+from mocaps.look import EXPLORED, ROWS, Look, explorer, uses
 from mocaps.runs import Run
 
 PAGE = "report.html"
@@ -78,8 +80,9 @@ def render(run: Run) -> str:
         explorer=Markup(samples.replace("<", "\\u003c")),
         settings=configs.to_toml(run.config),
         command=run.report.get("command") or command(run.config),
+        by_the_clock=run.config.train.minutes > 0,
         version=mocaps.__version__,
-        where=run.path,
+        where=run.path.name,
         style=Markup(style()),
     )
 
@@ -111,6 +114,35 @@ def lead(run: Run, look: Look) -> str:
     )
 
 
+def write_pictures(run_dir: str | Path, out: Path) -> list[Path]:
+    """Every picture of a run's page as an SVG file of its own, light or dark as its reader is."""
+    run = runs.load(run_dir)
+    look = Look.at(run)
+    made = {picture.name: picture.figure for picture in pictures(run, look)}
+    made |= {"explained": explained(look)}
+    out.mkdir(parents=True, exist_ok=True)
+    for name, figure in made.items():
+        text = svg.whole(figure, name.replace("-", " "), standalone=True)
+        atomic.write_text(out / f"{name}.svg", text)
+    return [out / f"{name}.svg" for name in made]
+
+
+def explained(look: Look, names: tuple[str, ...] = ("heart", "spiral", "cubic 1")) -> Figure:
+    """A few motions taken apart: what they are made of, and where the model puts it."""
+    rows = look.rows(2, EXPLORED)
+    rows = np.array([r for r in rows if look.name(r) in names][::2] or rows[: len(names)])
+    out = look.explained(rows)
+    hats = out.reconstruction_from_segments
+    used = uses(look, out, top=4)
+    return figures.explanations(
+        look.x[torch.from_numpy(rows)].numpy(),
+        (out.reconstruction if hats is None else hats).numpy(),
+        np.stack([[use.points for use in row] for row in used]),
+        [[f"{u.k} · ν {u.nu:.2f} · {u.angle:.0f}°" for u in row] for row in used],
+        [look.name(row) for row in rows],
+    )
+
+
 def style() -> str:
     """The theme's colours, light, dark, and light again on paper."""
     light, dark = svg.theme(), svg.theme(dark=True)
@@ -129,12 +161,21 @@ class Picture:
     """What the navigation calls it."""
     heading: str
     caption: str
-    tiles: list[svg.Tile] = field(default_factory=list)
-    whole: str = ""
+    figure: Figure
     width: str = "7rem"
     """The least width of a tile; of a whole picture, below which it scrolls."""
     time: bool = True
     """Whether colour is time."""
+    cut: bool = True
+    """Into tiles that the page reflows, or left whole."""
+
+    @cached_property
+    def tiles(self) -> list[svg.Tile]:
+        return svg.tiles(self.figure)
+
+    @cached_property
+    def whole(self) -> str:
+        return svg.whole(self.figure, self.heading)
 
 
 def facts(run: Run, look: Look, table: summary.Table) -> list[tuple[str, str, str]]:
@@ -221,7 +262,7 @@ def picture_of_data(look: Look) -> Picture:
         "Five test samples of each of Trajectory20’s patterns, in the frame they move in. Place, "
         "size, direction and stretch are drawn at random, half are run backwards, and closed "
         "curves begin anywhere: a good representation sees through all of that.",
-        tiles=svg.tiles(figure),
+        figure,
         width="14rem",
     )
 
@@ -243,7 +284,7 @@ def picture_of_reconstructions(look: Look) -> Picture:
         "Left, the input. Middle, rebuilt from snippet templates; right, from segment templates "
         "alone, with the input in grey behind. The number is the root mean square distance, in a "
         "frame two units wide. What the right-hand curve misses, ν and B do not hold.",
-        tiles=svg.tiles(figure),
+        figure,
         width="14rem",
     )
 
@@ -261,7 +302,7 @@ def picture_of_segment_templates(look: Look) -> Picture | None:
         f"The {count} most used of {len(templates)} whole motions that the model composes its "
         "inputs from, each filling its panel: the capsule’s number, and its mean activation ν on "
         "test data. The more they look like the patterns, the more ν says what a motion is.",
-        tiles=svg.tiles(figure),
+        figure,
         width="5.2rem",
     )
 
@@ -278,7 +319,7 @@ def picture_of_snippet_templates(look: Look) -> Picture:
         f"The {len(templates)} short strokes, of {templates.shape[1]} steps each, that everything "
         "else is made of, with number and mean activation μ. They start as straight lines; hooks "
         "and bends are learned. One that stays near zero is never used.",
-        tiles=svg.tiles(figure),
+        figure,
         width="5.2rem",
     )
 
@@ -293,9 +334,10 @@ def picture_of_confusion(look: Look) -> Picture | None:
         "Confusion",
         "What is mistaken for what",
         "Each row is a true pattern, each column what the model’s own classifier took it for, in "
-        f"percent of the row ({100 * right:.1f} % right over all). A dark cell off the "
+        f"percent of the row ({100 * right:.1f} % right over all). A strong cell off the "
         "diagonal is a pair of motions that ν holds too alike.",
-        whole=svg.whole(figure, "Confusion matrix of the model’s own classifier"),
+        figure,
+        cut=False,
         width="36rem",
         time=False,
     )
@@ -319,7 +361,7 @@ def picture_of_training(run: Run) -> Picture | None:
         "Each term of the loss before its weight, averaged over an epoch, and the accuracy of the "
         "model’s own classifier on validation data. The contrast has to leave its start early: "
         "as long as it is flat, nothing in ν tells motions apart.",
-        tiles=svg.tiles(figure),
+        figure,
         width="13rem",
         time=False,
     )

@@ -107,16 +107,30 @@ def verdict(table: Table) -> str:
         return ""
     beaten_by = {row.name: _wins(row, model) for row in floors}
     total = sum(cell is not None for cell in model.cells)
-    worst = max(beaten_by, key=lambda name: beaten_by[name])
-    wins = beaten_by[worst]
-    if wins == 0:
+    ahead = sorted((-wins, name) for name, wins in beaten_by.items() if wins)
+    if not ahead:
         return f"This model is ahead of every floor in all {total} columns."
-    where = "every column" if wins == total else f"{wins} of {total} columns"
-    sentences = [f"{worst[0].upper()}{worst[1:]} need no learning and beat this model in {where}."]
+    where = {name: _share(-wins, total) for wins, name in ahead}
+    first, *others = where
+    parts = [f"{first} are ahead of this model in {where[first]}"]
+    parts += [f"{name} in {where[name]}" for name in others]
+    beaten = f"Without any learning, {_listed(parts)}."
     behind = [name for name, wins in beaten_by.items() if wins == 0]
-    if behind:
-        sentences.append(f"The model is ahead of {' and '.join(behind)} throughout.")
-    return " ".join(sentences)
+    if not behind:
+        return beaten
+    return f"{beaten} This model is ahead of {_listed(behind)} throughout."
+
+
+def _share(wins: int, total: int) -> str:
+    return "every column" if wins == total else f"{wins} of {total} columns"
+
+
+def _listed(parts: list[str]) -> str:
+    """
+    >>> _listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 Scores = dict[str, dict[int, Cell]]

@@ -29,6 +29,9 @@ _NAMES = {
 _KEPT = ("stroke-width", "stroke-dasharray", "stroke-linecap", "text-anchor", "fill-opacity")
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
 
+# A picture that stands alone brings its ground along: its reader's page may be light while their
+# system is dark, and the other way round.
+_GROUND = {False: "#ffffff", True: "#0d1117"}
 _LIGHT = {
     "ink": drawing.INK,
     "muted": drawing.MUTED,
@@ -67,8 +70,8 @@ def whole(figure: Figure, label: str, standalone: bool = False) -> str:
     root, _ = _tidied(figure)
     width, height = figure.get_size_inches() * 72
     style = (
-        f"<style>:root{{{theme()}}}"
-        f"@media(prefers-color-scheme:dark){{:root{{{theme(dark=True)}}}}}"
+        f"<style>:root{{{theme()}background:{_GROUND[False]}}}"
+        f"@media(prefers-color-scheme:dark){{:root{{{theme(dark=True)}background:{_GROUND[True]}}}}}"
         f"{classes()}text{{font-family:{_FONT}}}</style>"
         if standalone
         else ""
