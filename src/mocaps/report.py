@@ -105,12 +105,14 @@ def lead(run: Run, look: Look) -> str:
     config = run.config
     seen = run.report.get("steps", run.step) * config.train.batch_size
     kinds = f"the {len(look.names)} kinds of motion" if look.names else "motions"
+    # The best epoch is the best on labelled validation data: that much a label did.
+    did = "measured, and chose the epoch of," if run.kept == "best" else "measured"
     return (
         f"A motion capsule autoencoder watched {seen:,} unlabelled trajectories and learned to "
         f"take each one apart: {config.model.num_features} activations ν say what the motion is, "
         "and a transformation beside every activation says where, how big and which way it "
         f"happens. This page asks whether that worked. Can {kinds} be told apart by ν alone, and "
-        "what does the model use to explain what it sees? Labels measured it; none taught it."
+        f"what does the model use to explain what it sees? Labels {did} it; none taught it."
     )
 
 
