@@ -53,7 +53,7 @@ def homogeneous(T):
 def conv_layer(x, layer):
     """x[sample][channel][time]: convolution, batch normalisation with the batch's own moments,
     leaky ReLU."""
-    kernel = torch.cat([layer.weight[0], layer.weight[1]], -1)  # (out, in, 4)
+    kernel = layer.weight  # (out, in, 4)
     n, c, time = x.shape
     out = []
     for i in range(n):
@@ -145,10 +145,11 @@ def segments(model, result, d, S, N, M):
         inputs.append(torch.cat([torch.stack(v), templates.detach().flatten()]))
     h = [lstm_direction(seg.lstm, 0, inputs), lstm_direction(seg.lstm, 1, inputs[::-1])]
     h = torch.relu(torch.cat(h))
-    hidden = torch.relu(seg.weight @ h + seg.bias[:, 0]).view(M, -1)
+    heads = seg.heads
+    hidden = torch.relu(heads.hidden_weight @ h + heads.hidden_bias[:, 0]).view(M, -1)
     B, nu = [], []
     for k in range(M):
-        raw = seg.out.weight[k] @ hidden[k] + seg.out.bias[k, :, 0]  # Eq. 3
+        raw = heads.weight[k] @ hidden[k] + heads.bias[k, :, 0]  # Eq. 3
         nu.append(sigmoid(raw[0]))
         if config.transformation == "squashed":
             B.append(homogeneous(squash(raw[1:].view(2, 3), config.translation_limit)))
@@ -159,8 +160,8 @@ def segments(model, result, d, S, N, M):
     for i in range(S):
         A_hat, mu_hat = [], []
         for j in range(N):
-            P = [transformation(seg.P[k, i, j, 1:], config) for k in range(M)]
-            alpha = [sigmoid(seg.P[k, i, j, 0]) for k in range(M)]
+            P = [transformation(seg.P[k, 1:, i, j], config) for k in range(M)]
+            alpha = [sigmoid(seg.P[k, 0, i, j]) for k in range(M)]
             P_hat = [B[k] @ P[k] for k in range(M)]  # Eq. 4
             A = mixed(nu, P_hat, config)
             if config.transformation == "squashed":

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from mocaps.layers import BiLSTM, CapsuleLinear, HalvingConv
+from mocaps import geometry
+from mocaps.layers import BiLSTM, CapsuleHeads, HalvingConv, similarity_in_the_plane
 
 
 @pytest.mark.parametrize("time", [2, 3, 7, 8, 32])
@@ -14,7 +15,7 @@ def test_halving_conv_is_conv1d(time):
     layer = HalvingConv(3, 5).double()
     library = nn.Conv1d(3, 5, 4, 2, 1, bias=False).double()
     norm = nn.BatchNorm1d(5).double()
-    library.weight.data = torch.cat([layer.weight[0], layer.weight[1]], -1).detach()
+    library.weight.data = layer.weight.detach()
     x = torch.randn(6, 3, time, dtype=torch.float64)
     for _ in range(2):  # the second pass with running moments
         expected = F.leaky_relu(norm(library(x)), 0.01)
@@ -51,12 +52,33 @@ def test_bilstm_is_the_librarys(steps):
     assert torch.autograd.gradcheck(ours, (x, constant))
 
 
-def test_capsule_linear_is_a_list_of_layers():
+def test_capsule_heads_are_lists_of_layers():
     torch.manual_seed(0)
-    layer = CapsuleLinear(3, 4, 2)
-    x = torch.randn(3, 4, 5)
+    layer = CapsuleHeads(6, 3, 4, 2).double()
     nn.init.normal_(layer.bias)
-    for k in range(3):
-        expected = F.linear(x[k].T, layer.weight[k], layer.bias[k, :, 0]).T
-        torch.testing.assert_close(layer(x)[k], expected)
-    torch.testing.assert_close(layer(x, first=1), layer(x)[:, :1])
+    x = torch.randn(6, 5, dtype=torch.float64, requires_grad=True)
+    hidden = F.relu(F.linear(x.T, layer.hidden_weight, layer.hidden_bias[:, 0])).view(5, 3, 4)
+    expected = torch.stack(
+        [F.linear(hidden[:, k], layer.weight[k], layer.bias[k, :, 0]).T for k in range(3)]
+    )
+    found = layer(x)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(layer(x, first=1), found[:, :1])
+    weights = torch.randn_like(found)
+    a = torch.autograd.grad((found * weights).sum(), (x, *layer.parameters()))
+    b = torch.autograd.grad((expected * weights).sum(), (x, *layer.parameters()))
+    torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("columns", [True, False])
+def test_similarity_in_the_plane_is_geometrys(columns):
+    torch.manual_seed(0)
+    p = (2 * torch.randn(5, 4, 3, 2, dtype=torch.float64)).requires_grad_()
+    expected = geometry.matrix(geometry.similarity(p.unbind(1), 1.5, 2))  # capsule, rest, row, col
+    expected = expected.permute(0, 4, 3, 1, 2) if columns else expected.permute(0, 3, 4, 1, 2)
+    found = similarity_in_the_plane(p, 1.5, columns)
+    torch.testing.assert_close(found, expected)
+    weights = torch.randn_like(found)
+    (a,) = torch.autograd.grad((found * weights).sum(), p)
+    (b,) = torch.autograd.grad((expected * weights).sum(), p)
+    torch.testing.assert_close(a, b)

@@ -108,7 +108,7 @@ def test_nu_depends_on_no_other_sample(name, length):
 
 
 def test_segment_templates_explain_themselves():
-    """nu of one capsule alone, B the identity: A_hat and mu_hat are P and alpha, and decode to it."""
+    """nu of one capsule alone and B the identity: A_hat, mu_hat decode to its template."""
     torch.manual_seed(0)
     model = MCAE(SMALL)
     M, (S, N) = SMALL.num_segment_capsules, (SMALL.num_snippets, SMALL.num_snippet_capsules)

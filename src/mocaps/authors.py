@@ -1,9 +1,8 @@
 """The authors' released weights, read into the preset `authors`.
 
-Their arrays come as an .npz under the names of their code; ours differ in layout alone: both halves
-of a convolution's kernel apart, the LSTM's two directions together, its gates in the order input,
-forget, output, cell, its input sorted into data (mu of all capsules, then A column by column) and
-templates.
+Their arrays come as an .npz under the names of their code; ours differ in layout alone: the
+LSTM's two directions together, its gates in the order input, forget, output, cell, its input sorted
+into data (mu of all capsules, then A column by column) and templates; parameters before snippets.
 """
 
 from __future__ import annotations
@@ -47,17 +46,16 @@ def state(theirs: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor
         "snippet.weight": theirs[_SNIPPET + "mu_gen.weight"][..., 0],
         "snippet.bias": theirs[_SNIPPET + "mu_gen.bias"][:, None],
         "snippet.templates": theirs["mcae.0.sni_dec.templates"],
-        "segment.weight": theirs[_SEGMENT + "seg_param_gen_1.weight"],
-        "segment.bias": theirs[_SEGMENT + "seg_param_gen_1.bias"][:, None],
-        "segment.out.weight": theirs[_SEGMENT + "seg_param_gen_2.weight"],
-        "segment.out.bias": theirs[_SEGMENT + "seg_param_gen_2.bias"][..., None],
-        "segment.P": theirs["mcae.0.seg_dec.seg_sni_rel"].transpose(0, 1),
+        "segment.heads.hidden_weight": theirs[_SEGMENT + "seg_param_gen_1.weight"],
+        "segment.heads.hidden_bias": theirs[_SEGMENT + "seg_param_gen_1.bias"][:, None],
+        "segment.heads.weight": theirs[_SEGMENT + "seg_param_gen_2.weight"],
+        "segment.heads.bias": theirs[_SEGMENT + "seg_param_gen_2.bias"][..., None],
+        "segment.P": theirs["mcae.0.seg_dec.seg_sni_rel"].permute(1, 3, 0, 2),
     }
     for layer in range(3):
         conv = f"{_SNIPPET}sni_feat_extactor.{3 * layer}."
         norm = f"{_SNIPPET}sni_feat_extactor.{3 * layer + 1}."
-        halves = theirs[conv + "weight"].unflatten(-1, (2, 2))  # out, in, half, step
-        ours[f"snippet.convs.{layer}.weight"] = halves.permute(2, 0, 1, 3)
+        ours[f"snippet.convs.{layer}.weight"] = theirs[conv + "weight"]
         for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
             ours[f"snippet.convs.{layer}.norm.{name}"] = theirs[norm + name]
     for name, array in _lstm(theirs, config).items():

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-Entries = list[list[Tensor]]
+Entries = Sequence[Sequence[Tensor]]
 """T[row][column], each over all capsules and samples."""
 
 

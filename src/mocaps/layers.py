@@ -8,6 +8,7 @@ contiguous row. The layers compute what torch's Conv1d, LSTM and a list of Linea
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -15,6 +16,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+DENSE = 16  # steps up to which a convolution is cheaper as one matrix
 
 
 def uniform(bound: float, *shape: int) -> nn.Parameter:
@@ -25,31 +28,55 @@ def uniform(bound: float, *shape: int) -> nn.Parameter:
 class HalvingConv(nn.Module):
     """Convolution (kernel 4, stride 2, padding 1), batch normalisation, leaky ReLU: half the time.
 
-    Window t of the padded input is its pair t and its pair t + 1, two steps each, so one product of
-    both halves of the kernel with all pairs, added with a shift of one pair, is the convolution.
+    The kernel is Conv1d's, (channels out, channels in, 4), and so is the result; only the products
+    are shaped otherwise.
     """
 
     def __init__(self, channels_in: int, channels_out: int) -> None:
         super().__init__()
-        # (half of the kernel, channel out, channel in, step in the pair)
-        self.weight = uniform(1 / math.sqrt(4 * channels_in), 2, channels_out, channels_in, 2)
+        self.weight = uniform(1 / math.sqrt(4 * channels_in), channels_out, channels_in, 4)
         self.norm = nn.BatchNorm1d(channels_out)
 
     def forward(self, x: Float[Tensor, "c time n"]) -> Float[Tensor, "c2 half n"]:
+        y = self.dense(x) if x.shape[1] <= DENSE else self.in_pairs(x)
+        c2, half, n = y.shape
+        y = F.leaky_relu(self.norm(y.view(1, c2, half * n)), 0.01, inplace=True)
+        return y.view(c2, half, n)
+
+    def dense(self, x: Float[Tensor, "c time n"]) -> Float[Tensor, "c2 half n"]:
+        """A short convolution is one small matrix: y_t = sum_k w_k x_(2t + k - 1), as the product
+        of sum_k w_k [s = 2t + k - 1] with all steps s at once."""
         c, time, n = x.shape
-        half, c2 = time // 2, self.weight.shape[1]
+        c2, half = len(self.weight), time // 2
+        matrix = self.weight.flatten(0, 1) @ _taps(time).to(x)
+        matrix = matrix.view(c2, c, half, time).transpose(1, 2).reshape(c2 * half, c * time)
+        return (matrix @ x.reshape(c * time, n)).view(c2, half, n)
+
+    def in_pairs(self, x: Float[Tensor, "c time n"]) -> Float[Tensor, "c2 half n"]:
+        """Window t of the padded input is its pair t and its pair t + 1, two steps each, so one
+        product of both halves of the kernel with all pairs, added with a shift of one pair, is the
+        convolution: its cost grows with time alone."""
+        c, time, n = x.shape
+        half, c2 = time // 2, len(self.weight)
         pairs = F.pad(x, (0, 0, 1, 1 - time % 2)).view(c, half + 1, 2, n)
         pairs = pairs.transpose(1, 2).reshape(2 * c, (half + 1) * n)
-        z = (self.weight.flatten(0, 1).flatten(1) @ pairs).view(2, c2, half + 1, n)
-        y = (z[0, :, :-1] + z[1, :, 1:]).view(1, c2, half * n)
-        return F.leaky_relu(self.norm(y), 0.01, inplace=True).view(c2, half, n)
+        halves = self.weight.unflatten(-1, (2, 2)).permute(2, 0, 1, 3).reshape(2 * c2, 2 * c)
+        z = (halves @ pairs).view(2, c2, half + 1, n)
+        return z[0, :, :-1] + z[1, :, 1:]
+
+
+@functools.cache
+def _taps(time: int) -> Float[Tensor, "4 half_time"]:
+    """Where tap k of the window at t falls on step s: [s = 2t + k - 1]."""
+    k, t, s = torch.arange(4)[:, None, None], torch.arange(time // 2)[:, None], torch.arange(time)
+    return (s == 2 * t + k - 1).flatten(1).float()
 
 
 class BiLSTM(nn.Module):
     """Last hidden states of a bidirectional LSTM, forward then backward.
 
-    The library's cells, with both directions in one batched product a step. Gates lie in the order
-    input, forget, output, cell, so that one sigmoid covers the first three.
+    The library's cells, with both directions in one product a step. Gates lie in the order input,
+    forget, output, cell, so that one sigmoid covers the first three.
     """
 
     def __init__(self, features: int, constant_features: int, hidden: int) -> None:
@@ -68,25 +95,26 @@ class BiLSTM(nn.Module):
         # The constant part of the input is the same at every step of every sequence: W [x; c] + b
         # = W_x x + (W_c c + b), one small product folded into the bias.
         bias = self.bias_input + self.bias_hidden + self.weight_constant @ constant
-        both = torch.stack([x, x.flip(1)]).flatten(2)
-        gates = torch.baddbmm(bias.unsqueeze(-1), self.weight_input, both)
-        return _Recurrence.apply(gates.unflatten(2, (S, n)), self.weight_hidden).flatten(0, 1)
+        gates = torch.addmm(bias.view(-1, 1), self.weight_input.flatten(0, 1), x.flatten(1))
+        return _Recurrence.apply(gates.view(2, -1, S, n), self.weight_hidden).flatten(0, 1)
 
 
 class _Recurrence(torch.autograd.Function):
     """h_t = o tanh(c_t), c_t = f c_{t-1} + i g, with gates_t = gates_t(x) + W h_{t-1}.
 
     Written out with its gradient because autograd would keep and launch several times as much for
-    the same few numbers.
+    the same few numbers. The second direction reads the steps from the last to the first.
     """
 
     @staticmethod
     def forward(ctx: Any, gates: Tensor, weight: Tensor) -> Tensor:
-        H = weight.shape[-1]
+        H, S = weight.shape[-1], gates.shape[2]
         h = c = None
         kept = []
-        for x in gates.unbind(2):
-            gate = x.clone() if h is None else torch.baddbmm(x, weight, h)
+        for t in range(S):
+            gate = torch.stack([gates[0, :, t], gates[1, :, S - 1 - t]])
+            if h is not None:
+                gate.baddbmm_(weight, h)
             gate[:, : 3 * H].sigmoid_()
             gate[:, 3 * H :].tanh_()
             i, f, o, g = gate.split(H, 1)
@@ -103,45 +131,122 @@ class _Recurrence(torch.autograd.Function):
         H, S = weight.shape[-1], len(kept) // 4
         d_h, d_c = grads[0], None
         d_weight = torch.zeros_like(weight)
-        d_gates: list[Tensor] = []
+        n = d_h.shape[-1]
+        d_gates = d_h.new_empty(2, 4 * H, S, n)
         for t in reversed(range(S)):
             gate, _, tanh_c, _ = kept[4 * t : 4 * t + 4]
             i, f, o, g = gate.split(H, 1)
             d = torch.empty_like(gate)
+            d_i, d_f, d_o, d_g = d.split(H, 1)
             d_tanh = d_h * o
             # 1 - tanh^2 and s (1 - s): the derivatives of tanh and of the sigmoid s.
             through = torch.addcmul(d_tanh, d_tanh * tanh_c, tanh_c, value=-1)
             d_c = through if d_c is None else d_c.add_(through)
-            torch.mul(d_c, g, out=d[:, :H])
-            torch.mul(d_h, tanh_c, out=d[:, 2 * H : 3 * H])
-            d_g = d_c * i
-            torch.addcmul(d_g, d_g * g, g, value=-1, out=d[:, 3 * H :])
+            torch.mul(d_c, g, out=d_i)
+            torch.mul(d_h, tanh_c, out=d_o)
+            before = d_c * i
+            torch.addcmul(before, before * g, g, value=-1, out=d_g)
             if t:
-                before_c, before_h = kept[4 * t - 3], kept[4 * t - 1]
-                torch.mul(d_c, before_c, out=d[:, H : 2 * H])
+                torch.mul(d_c, kept[4 * t - 3], out=d_f)
             else:
-                d[:, H : 2 * H].zero_()
+                d_f.zero_()
             s = gate[:, : 3 * H]
             d[:, : 3 * H].mul_(torch.addcmul(s, s, s, value=-1))
-            d_gates.append(d)
+            d_gates[0, :, t], d_gates[1, :, S - 1 - t] = d[0], d[1]
             if t:
-                d_weight.baddbmm_(d, before_h.mT)
+                d_weight.baddbmm_(d, kept[4 * t - 1].mT)
                 d_h = torch.bmm(weight.mT, d)
                 d_c = d_c * f
-        return torch.stack(d_gates[::-1], 2), d_weight
+        return d_gates, d_weight
 
 
-class CapsuleLinear(nn.Module):
-    """One small linear layer for each segment capsule (f_FC of Eq. 3), all in one product."""
+class CapsuleHeads(nn.Module):
+    """Two layers for each segment capsule (f_FC of Eq. 3): a hidden one with a ReLU, read off the
+    shared features by one product for all capsules, and a small linear one of its own."""
 
-    def __init__(self, capsules: int, features: int, outputs: int) -> None:
+    def __init__(self, features: int, capsules: int, hidden: int, outputs: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(capsules, outputs, features))
-        nn.init.trunc_normal_(self.weight, std=1 / math.sqrt(features))
+        bound = 1 / math.sqrt(features)
+        self.hidden_weight = uniform(bound, capsules * hidden, features)
+        self.hidden_bias = uniform(bound, capsules * hidden, 1)
+        self.weight = nn.Parameter(torch.empty(capsules, outputs, hidden))
+        nn.init.trunc_normal_(self.weight, std=1 / math.sqrt(hidden))
         self.bias = nn.Parameter(torch.zeros(capsules, outputs, 1))
 
     def forward(
-        self, x: Float[Tensor, "capsules features n"], first: int | None = None
+        self, x: Float[Tensor, "features n"], first: int | None = None
     ) -> Float[Tensor, "capsules outputs n"]:
         """All outputs, or the first few."""
-        return torch.baddbmm(self.bias[:, :first], self.weight[:, :first], x)
+        weight, bias = self.weight[:, :first], self.bias[:, :first]
+        return _Heads.apply(x, self.hidden_weight, self.hidden_bias, weight, bias)
+
+
+class _Heads(torch.autograd.Function):
+    """V_k relu(W_k x + b_k) + c_k for every capsule k. The hidden layer is the largest array of a
+    step: there is one of it, and one gradient of it, masked where it lies."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, W: Tensor, b: Tensor, V: Tensor, c: Tensor) -> Tensor:
+        hidden = torch.addmm(b, W, x).relu_()
+        ctx.save_for_backward(x, W, hidden, V)
+        return torch.baddbmm(c, V, hidden.view(len(V), -1, x.shape[-1]))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+        (grad,), (x, W, hidden, V) = grads, ctx.saved_tensors
+        active = hidden.view(len(V), -1, x.shape[-1])
+        d = torch.bmm(V.mT, grad).view_as(hidden)
+        torch.ops.aten.threshold_backward.grad_input(d, hidden, 0, grad_input=d)
+        d_V, d_c = torch.bmm(grad, active.mT), grad.sum(-1, keepdim=True)
+        return W.T @ d, d @ x.T, d.sum(1, keepdim=True), d_V, d_c
+
+
+def similarity_in_the_plane(
+    parameters: Float[Tensor, "capsules 4 *rest"], limit: float, columns: bool
+) -> Float[Tensor, "capsules row column *rest"]:
+    """`mocaps.geometry.similarity` of s, tx, ty, theta, rows first or columns first.
+
+    With its gradient written out: entry by entry, autograd would launch five times as much.
+    """
+    shape = (3, 2) if columns else (2, 3)
+    return _Similarity.apply(parameters, limit, columns).unflatten(1, shape)
+
+
+class _Similarity(torch.autograd.Function):
+    """[a -b tx; b a ty] with a = sigmoid(s) cos(theta), b = sigmoid(s) sin(theta)."""
+
+    # Where a, -b, tx, b, a, ty go.
+    ROWS, COLUMNS = (0, 1, 2, 3, 4, 5), (0, 2, 4, 1, 3, 5)
+
+    @staticmethod
+    def forward(ctx: Any, p: Tensor, limit: float, columns: bool) -> Tensor:
+        s, tx, ty, theta = p.unbind(1)
+        scale = s.sigmoid()
+        T = p.new_empty(p.shape[0], 6, *p.shape[2:])
+        place = _Similarity.COLUMNS if columns else _Similarity.ROWS
+        a, minus_b, x, b, a_again, y = (T[:, i] for i in place)
+        torch.mul(scale, theta.cos(), out=a)
+        torch.mul(scale, theta.sin(), out=b)
+        torch.neg(b, out=minus_b)
+        a_again.copy_(a)
+        torch.clamp(tx, -limit, limit, out=x)
+        torch.clamp(ty, -limit, limit, out=y)
+        ctx.save_for_backward(p, scale, T)
+        ctx.limit, ctx.place = limit, place
+        return T
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        p, scale, T = ctx.saved_tensors
+        a, b = T[:, ctx.place[0]], T[:, ctx.place[3]]
+        _, tx, ty, _ = p.unbind(1)
+        entries = grads[0].unbind(1)
+        d_a, d_minus_b, d_x, d_b, d_a_again, d_y = (entries[i] for i in ctx.place)
+        d_a, d_b = d_a + d_a_again, d_b - d_minus_b
+        d_p = torch.empty_like(p)
+        d_s, d_tx, d_ty, d_theta = (d_p[:, i] for i in range(4))
+        torch.addcmul(d_b * a, d_a, b, value=-1, out=d_theta)
+        torch.mul((d_a * a).addcmul_(d_b, b), 1 - scale, out=d_s)
+        torch.mul(d_x, tx.abs() <= ctx.limit, out=d_tx)
+        torch.mul(d_y, ty.abs() <= ctx.limit, out=d_ty)
+        return d_p, None, None

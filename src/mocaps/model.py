@@ -24,7 +24,6 @@ gradient and stays.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
@@ -35,23 +34,29 @@ from torch.nn import functional as F
 from mocaps import geometry
 from mocaps.capsules import MCAEOutput, SegmentCapsules, SnippetCapsules
 from mocaps.config import ModelConfig
-from mocaps.layers import BiLSTM, CapsuleLinear, HalvingConv, uniform
+from mocaps.layers import BiLSTM, CapsuleHeads, HalvingConv, similarity_in_the_plane, uniform
 
 HIDDEN = 32  # of the LSTM, and of each segment capsule's own linear layer (appendix)
 
 
-def transformation(parameters: Sequence[Tensor], config: ModelConfig) -> geometry.Entries:
+def transformation(
+    parameters: Float[Tensor, "capsules parameters *rest"], config: ModelConfig, *, columns: bool
+) -> Float[Tensor, "capsules row column *rest"]:
     """The transformation that s, t, theta stand for, in the configuration's reading."""
+    limit = config.translation_limit
     if config.transformation == "squashed":
-        return geometry.squashed_similarity(parameters, config.translation_limit)
-    return geometry.similarity(parameters, config.translation_limit, config.dimension)
+        T = geometry.squashed_similarity(parameters.unbind(1), limit)
+    elif config.dimension == 3:
+        T = geometry.similarity(parameters.unbind(1), limit, 3)
+    else:
+        return similarity_in_the_plane(parameters, limit, columns)
+    return stacked(T, columns)
 
 
-def columns_first(T: geometry.Entries) -> Float[Tensor, "capsules d1 d *rest"]:
-    """Entries stacked as (capsule, column, row, ...): the order in which they are contracted."""
-    return torch.stack([e for column in zip(*T, strict=True) for e in column], 1).unflatten(
-        1, (len(T[0]), len(T))
-    )
+def stacked(T: geometry.Entries, columns: bool) -> Float[Tensor, "capsules row column *rest"]:
+    """Entries as one tensor, rows or columns first: the order in which they are contracted."""
+    order = list(zip(*T, strict=True)) if columns else T
+    return torch.stack([e for row in order for e in row], 1).unflatten(1, (len(order), -1))
 
 
 class Activation(nn.Module):
@@ -90,13 +95,13 @@ class SnippetAutoencoder(nn.Module):
         """The templates without their homogeneous column."""
         return self.templates[..., 1:]
 
-    def encode(self, x: Float[Tensor, "l d S n"]) -> tuple[Tensor, ...]:
-        """f_CONV: mu's logit, s, t and theta, each (N, S, n)."""
+    def encode(self, x: Float[Tensor, "l d S n"]) -> Float[Tensor, "N parameters S n"]:
+        """f_CONV: mu's logit, s, t and theta of every snippet."""
         _, _, S, n = x.shape
         features = self.convs(x.transpose(0, 1).flatten(2))
         features = features[:, 0] if features.shape[1] == 1 else features.mean(1)
         raw = torch.addmm(self.bias, self.weight, features)
-        return raw.view(self.config.num_snippet_capsules, -1, S, n).unbind(1)
+        return raw.view(self.config.num_snippet_capsules, -1, S, n)
 
     def decode(
         self, A: Float[Tensor, "N d1 d S n"], mu: Float[Tensor, "N S n"], points: Tensor
@@ -121,58 +126,58 @@ class SegmentAutoencoder(nn.Module):
         free = similarity if config.transformation == "similarity" else d * (d + 1)
         constant = N * config.snippet_length * (d + 1)
         self.lstm = BiLSTM(N * (1 + d * (d + 1)), constant, HIDDEN)
-        bound = 1 / math.sqrt(2 * HIDDEN)
-        self.weight = uniform(bound, M * HIDDEN, 2 * HIDDEN)
-        self.bias = uniform(bound, M * HIDDEN, 1)
-        self.out = CapsuleLinear(M, HIDDEN, 1 + free)
+        self.heads = CapsuleHeads(2 * HIDDEN, M, HIDDEN, 1 + free)
         self.activation = Activation(config.activation_noise)
-        self.P = uniform(math.sqrt(6 / (S + 7)), M, S, N, 1 + similarity)
+        self.P = uniform(math.sqrt(6 / (S + 7)), M, 1 + similarity, S, N)
 
-    def features(
-        self, A: Float[Tensor, "N d1 d S n"], mu: Float[Tensor, "N S n"], templates: Tensor
-    ) -> Float[Tensor, "M hidden n"]:
-        """f_LSTM, and the hidden layer of every f_FC."""
+    def raw(
+        self,
+        A: Float[Tensor, "N d1 d S n"],
+        mu: Float[Tensor, "N S n"],
+        templates: Tensor,
+        first: int | None = None,
+    ) -> Float[Tensor, "M parameters n"]:
+        """The numbers that become nu and B, or the first few of them."""
         x = torch.cat([mu, A.flatten(0, 2)])
         h = F.relu(self.lstm(x, templates.detach().flatten()))
-        hidden = torch.addmm(self.bias, self.weight, h)
-        return F.relu(hidden, inplace=True).unflatten(0, (-1, HIDDEN))
+        return self.heads(h, first)  # Eq. (3)
 
     def encode(
         self, A: Float[Tensor, "N d1 d S n"], mu: Float[Tensor, "N S n"], templates: Tensor
     ) -> tuple[Float[Tensor, "M d1 d n"], Float[Tensor, "M n"], Float[Tensor, "M parameters n"]]:
         """B, nu, and the numbers that they were made from."""
-        raw = self.out(self.features(A, mu, templates))  # Eq. (3)
-        logit, *parameters = raw.unbind(1)
+        raw = self.raw(A, mu, templates)  # Eq. (3)
         if self.config.transformation == "squashed":
-            B = geometry.squash([parameters[:3], parameters[3:]], self.config.translation_limit)
+            numbers = raw[:, 1:].unbind(1)
+            bounded = geometry.squash([numbers[:3], numbers[3:]], self.config.translation_limit)
+            B = stacked(bounded, columns=True)
         else:
-            B = transformation(parameters, self.config)
-        return columns_first(B), self.activation(logit), raw
+            B = transformation(raw[:, 1:], self.config, columns=True)
+        return B, self.activation(raw[:, 0]), raw
 
-    def templates(self) -> tuple[geometry.Entries, Float[Tensor, "M S N"]]:
-        """P, as entries, and alpha of every segment capsule."""
-        logit, *parameters = self.P.unbind(-1)
-        return transformation(parameters, self.config), self.activation(logit)
+    def templates(self) -> tuple[Float[Tensor, "M d d1 S N"], Float[Tensor, "M S N"]]:
+        """P and alpha of every segment capsule."""
+        return transformation(self.P[:, 1:], self.config, columns=False), self.activation(
+            self.P[:, 0]
+        )
 
     def decode(
         self, B: Float[Tensor, "M d1 d n"], nu: Float[Tensor, "M n"]
     ) -> tuple[Float[Tensor, "N d1 d S n"], Float[Tensor, "N S n"]]:
         """Segment templates moved and mixed: A_hat and mu_hat."""
         P, alpha = self.templates()
-        M, S, N = alpha.shape
-        d, n = B.shape[2:]
+        M, d, d1, S, N = P.shape
+        n = nu.shape[-1]
         weight = nu / nu.sum(0) if self.config.normalised_mixtures else nu
         # P_hat is never formed: sum_k nu_k B_k P_k is one contraction over (segment capsule k,
         # inner axis) of homogeneous matrices, whose last row is (0, ..., 0, 1).
-        one = torch.ones_like(alpha)
-        square = [*P, [torch.zeros_like(one)] * d + [one]]
-        inner = torch.stack([torch.stack(row, -1) for row in square], 1)  # M, inner, S, N, column
-        mixed = (weight[:, None, None] * B).view(M * (d + 1), d * n)
-        A = inner.view(M * (d + 1), -1).T @ mixed
-        A = A.view(S, N, d + 1, d, n).permute(1, 2, 3, 0, 4)  # Eq. (4)
+        last = torch.eye(d1, dtype=P.dtype, device=P.device)[-1].view(1, 1, d1, 1, 1)
+        inner = torch.cat([P, last.expand(M, 1, d1, S, N)], 1).view(M * d1, -1)
+        mixed = (weight[:, None, None] * B).view(M * d1, d * n)
+        A = (inner.T @ mixed).view(d1, S, N, d, n).permute(2, 0, 3, 1, 4)  # Eq. (4)
         if self.config.transformation == "squashed":
-            rows = [[A[:, c, r] for c in range(d + 1)] for r in range(d)]
-            A = columns_first(geometry.squash(rows, self.config.translation_limit))
+            rows = [[A[:, c, r] for c in range(d1)] for r in range(d)]
+            A = stacked(geometry.squash(rows, self.config.translation_limit), columns=True)
         mu = (alpha.flatten(1).T @ weight).view(S, N, n).transpose(0, 1)  # Eq. (4)
         return A, mu
 
@@ -194,15 +199,15 @@ class MCAE(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch L d"], *, from_segments: bool = True) -> MCAEOutput:
         """The sequences explained; `from_segments=False` leaves the second reconstruction out."""
-        logit, *parameters = self.snippet.encode(self._columns(x))
-        A = columns_first(transformation(parameters, self.config))
-        mu = self.snippet.activation(logit)
+        raw = self.snippet.encode(self._columns(x))
+        A = transformation(raw[:, 1:], self.config, columns=True)
+        mu = self.snippet.activation(raw[:, 0])
         x_hat = _batch_first(self.snippet.decode(A, mu, self.snippet.points))
         if self.segment is None:
             return MCAEOutput(_snippet_capsules(A, mu), x_hat)
         if self.training and self.config.activation_noise:
             # The released code draws mu's noise a second time for the segment encoder.
-            mu = self.snippet.activation(logit)
+            mu = self.snippet.activation(raw[:, 0])
         B, nu, raw = self.segment.encode(A, mu, self.snippet.templates)
         A_hat, mu_hat = self.segment.decode(B, nu)
         second = None
@@ -219,13 +224,13 @@ class MCAE(nn.Module):
 
     def embed(self, x: Float[Tensor, "batch L d"]) -> Float[Tensor, "batch features"]:
         """What the motions are: nu alone, without what only reconstruction needs."""
-        logit, *parameters = self.snippet.encode(self._columns(x))
-        mu = self.snippet.activation(logit)
+        raw = self.snippet.encode(self._columns(x))
+        mu = self.snippet.activation(raw[:, 0])
         if self.segment is None:
             return mu[:, 0].T
-        A = columns_first(transformation(parameters, self.config))
-        features = self.segment.features(A, mu, self.snippet.templates)
-        return self.segment.activation(self.segment.out(features, first=1)[:, 0]).T
+        A = transformation(raw[:, 1:], self.config, columns=True)
+        logit = self.segment.raw(A, mu, self.snippet.templates, first=1)[:, 0]
+        return self.segment.activation(logit).T
 
     def _columns(self, x: Float[Tensor, "batch L d"]) -> Float[Tensor, "l d S n"]:
         """Snippets with samples last, as the layers take them."""
@@ -249,10 +254,11 @@ class MCAE(nn.Module):
             return self.snippet_templates()
         P, alpha = self.segment.templates()
         if self.config.transformation == "squashed":  # as the authors draw them
-            P = geometry.squash(P, self.config.translation_limit)
+            rows = [list(row.unbind(1)) for row in P.unbind(1)]
+            P = stacked(geometry.squash(rows, self.config.translation_limit), columns=False)
         # A segment template is a sequence whose snippets have P for A and alpha for mu.
-        A = columns_first([[e.permute(2, 1, 0) for e in row] for row in P])
-        return _batch_first(self.snippet.decode(A, alpha.permute(2, 1, 0), self.snippet.points))
+        A, mu = P.permute(4, 2, 1, 3, 0), alpha.permute(2, 1, 0)
+        return _batch_first(self.snippet.decode(A, mu, self.snippet.points))
 
 
 class MultiPointMCAE(nn.Module):
