@@ -293,3 +293,25 @@ def test_embedding_is_interrupted_without_leaving_anything(run, tracks, tmp_path
     before = sorted(p.name for p in tmp_path.iterdir())
     assert mocaps("embed", tracks, "--model", run, "--out", tmp_path / "o.npz") == 130
     assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_what_nobody_foresaw_is_one_sentence_unless_asked(run, capsys, monkeypatch):
+    def broken(_):
+        raise ZeroDivisionError("what?")
+
+    capsys.readouterr()
+    monkeypatch.setattr(runs, "load", broken)
+    assert mocaps("evaluate", run) == 1
+    assert "ZeroDivisionError: what? (not foreseen" in refusal(capsys)
+    monkeypatch.setenv("MOCAPS_TRACEBACK", "1")
+    with pytest.raises(ZeroDivisionError):
+        mocaps("evaluate", run)
+
+
+@pytest.mark.usefixtures("small_data")
+def test_a_run_that_diverges_says_so_with_exit_code_1(tmp_path, capsys):
+    out = tmp_path / "run"
+    settings = [*SMALL, "train.learning_rate=1e30"]
+    assert mocaps("train", "--steps", 20, "--set", *settings, "--out", out) == 1
+    assert re.search(r"stopped being finite in step \d+; a smaller", refusal(capsys))
+    assert not (out / runs.MODEL).exists()

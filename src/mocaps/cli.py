@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import signal
 import sys
@@ -399,9 +400,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("mocaps: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except RuntimeError as error:
+    except Exception as error:
         from mocaps.train import Diverged
 
-        if not isinstance(error, Diverged):
+        if isinstance(error, Diverged):
+            return _refuse(f"{error}; what was saved before stays", code=1)
+        if os.environ.get("MOCAPS_TRACEBACK"):
             raise
-        return _refuse(f"{error}; what was saved before stays", code=1)
+        kind = type(error).__name__
+        return _refuse(
+            f"{kind}: {error} (not foreseen: MOCAPS_TRACEBACK=1 shows where it comes from)", code=1
+        )

@@ -5,9 +5,10 @@ Every probe sees features only; none sends a gradient into the model. Accuracies
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -113,29 +114,44 @@ def logistic_regression(
     train, test = standardised(train_x, test_x)
     fold = _ranks(train_y, seed=0) % 5
     right = np.zeros(len(STRENGTHS))
+    path = _path()
     for held_out in range(5 if len(train_y) <= FEW else 1):
         learn, choose = fold != held_out, fold == held_out
         if len(np.unique(train_y[learn])) < 2 or not choose.any():
             continue
-        path = _fits(train[learn], train_y[learn], STRENGTHS)
+        path = _path(train[learn], train_y[learn])
         right += [np.sum(m.predict(train[choose]) == train_y[choose]) for m in path]
-    strength = STRENGTHS[int(np.argmax(right))]  # of equals, the strongest regularisation
-    *_, model = _fits(train, train_y, [c for c in STRENGTHS if c <= strength])
-    return float(model.score(test, test_y))
+    model = path[int(np.argmax(right))]  # of equals, the most regularised one
+    return float(_fit(model, train, train_y).score(test, test_y))
 
 
-def _fits(x: np.ndarray, y: np.ndarray, strengths: Sequence[float]) -> Iterator[LogisticRegression]:
-    """One model at each C, from the strongest regularisation on: each starts where the last one
-    ended, which takes a fraction of the iterations."""
-    from sklearn.exceptions import ConvergenceWarning
+def _path(x: np.ndarray | None = None, y: np.ndarray | None = None) -> list[LogisticRegression]:
+    """A model at each of `STRENGTHS`, fitted where there is something to fit.
+
+    Each starts where the one before it ended, which takes a fraction of the iterations.
+    """
     from sklearn.linear_model import LogisticRegression
 
-    model = LogisticRegression(max_iter=1_000, warm_start=True)
-    for strength in strengths:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.set_params(C=strength).fit(x, y)
-        yield model
+    model, path = LogisticRegression(max_iter=1_000, warm_start=True), []
+    for strength in STRENGTHS:
+        model.set_params(C=strength)
+        if x is not None and y is not None:
+            _fit(model, x, y)
+        path.append(copy.copy(model))
+    return path
+
+
+def _fit(model: LogisticRegression, x: np.ndarray, y: np.ndarray) -> LogisticRegression:
+    """Fits a model from where it stands, unless it knows other classes."""
+    from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import threadpool_limits
+
+    if hasattr(model, "classes_") and not np.array_equal(model.classes_, np.unique(y)):
+        model = type(model)(**model.get_params())
+    # Products this small are slower on several threads, and very slow on a busy machine.
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(x, y)
 
 
 def nearest_neighbour(

@@ -146,19 +146,21 @@ class _Live:
         self._live.update(self._table())
 
     def _table(self) -> Any:
+        from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
 
-        table = Table.grid(padding=(0, 2))
+        lines: list[Any] = []
+        width = max(map(len, self._statuses))
         for name, status in self._statuses.items():
+            row = Table.grid(padding=(0, 1))
+            lines.append(row)
             if status is None:
-                table.add_row(name, Text("waiting", style="dim"))
+                row.add_row(f"{name:{width}}", Text("waiting", style="dim"))
                 continue
-            if status.total:
-                bar = ProgressBar(total=status.total, completed=status.step, width=14)
-            else:
-                bar = ProgressBar(total=None, width=14, pulse=True)
-            table.add_row(name, Text(numbers(status), no_wrap=True))
-            table.add_row(bar, Text(terms(status), style="dim", no_wrap=True))
-        return table
+            total = status.total
+            bar = ProgressBar(total=total, completed=status.step, width=10, pulse=total is None)
+            row.add_row(f"{name:{width}}", bar, Text(numbers(status), no_wrap=True))
+            lines.append(Text(f"  {terms(status)}", style="dim", no_wrap=True))
+        return Group(*lines)
