@@ -112,7 +112,7 @@ def train(
 
 def show(scores: dict, console: Console) -> None:
     """The table, and what to make of it."""
-    table = summary.table(scores["evaluation"])
+    table = summary.table(scores["evaluation"]).only("linear", NEIGHBOUR)
     console.print(terminal_table(table))
     console.print(
         f"The paper’s model took {summary.PAPER_STEPS:,} steps; this one "
@@ -122,8 +122,7 @@ def show(scores: dict, console: Console) -> None:
 
 
 def terminal_table(table: summary.Table) -> Table:
-    """The summary in a width of 80: one linear probe, one nearest neighbour."""
-    shown = [i for i, (probe, _) in enumerate(table.columns) if probe in ("linear", NEIGHBOUR)]
+    """The same for a terminal; six columns fit into a width of 80."""
     result = Table(
         box=box.SIMPLE_HEAD,
         title="Accuracy in % on 10,000 test motions of 20 kinds; chance is 5",
@@ -133,13 +132,12 @@ def terminal_table(table: summary.Table) -> Table:
     result.add_column("\nlabels", no_wrap=True)
     result.add_column("own\nprobe", justify="right")
     last = ""
-    for i in shown:
-        probe, budget = table.columns[i]
+    for probe, budget in table.columns:
         heading = probe.partition(",")[0] if probe != last else ""
         result.add_column(f"{heading}\n{budget:,}", justify="right")
         last = probe
     for row in table.rows:
-        cells = [row.own, *(row.cells[i] for i in shown)]
+        cells = [row.own, *row.cells]
         style = "bold" if row.kind == "model" else "dim" if row.kind == "paper" else ""
         texts = ["–" if cell is None else cell.text for cell in cells]
         result.add_row(row.name, *texts, style=style, end_section=row.kind == "model")

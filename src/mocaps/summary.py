@@ -68,6 +68,12 @@ class Table:
     def columns(self) -> list[tuple[str, int]]:
         return [(probe, budget) for probe, budgets in self.probes for budget in budgets]
 
+    def only(self, *headings: str) -> Table:
+        """The same rows with the columns under these headings."""
+        kept = [i for i, (probe, _) in enumerate(self.columns) if probe in headings]
+        probes = [(probe, budgets) for probe, budgets in self.probes if probe in headings]
+        return Table(probes, [replace(r, cells=[r.cells[i] for i in kept]) for r in self.rows])
+
 
 def table(report: Mapping[str, Any], *, with_paper: bool = True) -> Table:
     """The table of an evaluated run; without rows where the run has not been evaluated."""
