@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
-import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,6 +15,7 @@ import mocaps
 from mocaps import config as configs
 from mocaps import jobs
 from mocaps.errors import InputError
+from mocaps.interrupts import interruptible
 
 REFUSED, INTERRUPTED = 2, 130
 
@@ -99,7 +98,7 @@ def train(
         "json" writes a line of JSON per update, for the process that shows several runs.
     """
     wanted = jobs.jobs(out, preset, jobs.settings(data, steps, minutes, set), seed, resume)
-    with _interruptible() as stop:
+    with interruptible() as stop:
         if progress == "json":
             return _train_child(wanted, stop, tensorboard)
         return _train(out, wanted, resume, stop, tensorboard)
@@ -342,26 +341,6 @@ def _train_child(wanted: jobs.Jobs, stop: Callable[[], bool], tensorboard: bool)
         stop=stop,
     )
     return 0 if outcome.finished else INTERRUPTED
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Within, Ctrl-C and a polite kill are only noted, for training to end after its step; a
-    second Ctrl-C acts at once."""
-    noted = False
-
-    def note(number: int, _: object) -> None:
-        nonlocal noted
-        if noted and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        noted = True
-
-    before = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: noted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _one_thread() -> None:
