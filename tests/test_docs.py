@@ -54,7 +54,9 @@ def test_every_preset_field_that_differs_has_a_row_in_fidelity():
                 assert f"`{section}.{field.name}`" in text, f"{section}.{field.name}"
 
 
-@pytest.mark.parametrize("path", ["README.md", "CONTRIBUTING.md", *map(str, ROOT.glob("docs/*.md"))])
+@pytest.mark.parametrize(
+    "path", ["README.md", "CONTRIBUTING.md", *map(str, ROOT.glob("docs/*.md"))]
+)
 def test_links_between_documents_lead_somewhere(path):
     document = ROOT / path
     for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
