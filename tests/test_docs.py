@@ -62,3 +62,30 @@ def test_links_between_documents_lead_somewhere(path):
     for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
         if "://" not in target:
             assert (document.parent / target).exists(), f"{path} points to {target}"
+
+
+def fenced(name):
+    """The language and the text of every code block of a document."""
+    return re.findall(r"^```(\w*)\n(.*?)^```", (ROOT / name).read_text(), re.DOTALL | re.MULTILINE)
+
+
+def test_the_readmes_python_runs(capsys):
+    (code,) = (text for language, text in fenced("README.md") if language == "python")
+    exec(compile(code, "README.md", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    promised = re.findall(r"(torch\.Size\(.*?\))\n", code)
+    assert promised
+    assert all(any(p in line for line in printed) for p in promised)
+
+
+def test_the_readmes_commands_exist():
+    """Every option that README shows is one that the command's help names."""
+    from mocaps.cli import app
+
+    lines = [line for _, text in fenced("README.md") for line in text.splitlines()]
+    commands = [line.split() for line in lines if line.startswith("mocaps ")]
+    assert commands
+    for _, name, *words in commands:
+        known = {n for argument in app[name].assemble_argument_collection() for n in argument.names}
+        options = {w for w in words if w.startswith("--")}
+        assert options <= known, f"mocaps {name}: {options - known}"

@@ -52,9 +52,9 @@ class ModelConfig:
     """Translations are clamped to +- this."""
     normalised_mixtures: bool = True
     """Eq. 2 and 4 divided by the sum of the weights: the released code does, the paper does not."""
-    activation_noise: float = 0.0
+    activation_noise: float = 2.0
     """Uniform noise of +- this on the logits of mu, nu and alpha in training: 2 in the released
-    code, not in the paper."""
+    code; the paper is silent."""
 
     def __post_init__(self) -> None:
         _expect(self.dimension in (2, 3), "dimension", "2 or 3", self.dimension)
@@ -125,8 +125,9 @@ class LossConfig:
     """Of |nu|^2; the released code halves the norm, which is a weight of 0.025."""
     temperature: float = 0.1
     """tau."""
-    positive_in_denominator: bool = False
-    """Eq. 7 sums over j != i; the released code over all j."""
+    positive_in_denominator: bool = True
+    """The released code sums Eq. 7's denominator over all j; as printed, over j != i. The presets
+    take the former: as printed the representation stays poor (docs/fidelity.md has the runs)."""
     smoothness_at: Literal["every step", "snippet borders"] = "every step"
     """Eq. 8 takes every consecutive pair of x_hat; the released code the pairs at snippet borders,
     of both reconstructions."""
@@ -179,7 +180,8 @@ class TrainConfig:
     schedule: Literal["constant", "cosine"] = "constant"
     """cosine falls to zero at the last step of the budget."""
     steps: int = 0
-    """A budget in steps; 0: epochs decide."""
+    """A budget in steps, whose last weights are kept; 0: epochs and patience decide, and the weights
+    of the best validation accuracy are kept."""
     minutes: float = 0.0
     """A budget in minutes; 0: epochs decide."""
     epochs: int = 1000
@@ -187,7 +189,7 @@ class TrainConfig:
     """10,000 samples in batches of 64, the last partial batch dropped."""
     patience: int = 100
     """Epochs without a better validation accuracy before it stops; 0: never. 100 in the paper, 200
-    in the released code."""
+    in the released code. Has no say where a budget in steps or minutes is set."""
 
     def __post_init__(self) -> None:
         _expect(0 <= self.seed < 2**32, "seed", "0 to 2^32 - 1", self.seed)
@@ -227,12 +229,11 @@ PRESETS: dict[str, Config] = {
     # What the released code does.
     "authors": Config(
         preset="authors",
-        model=ModelConfig(transformation="squashed", activation_noise=2.0),
+        model=ModelConfig(transformation="squashed"),
         loss=LossConfig(
             snippet=10.0,
             segment=5.0,
             sparsity=0.025,
-            positive_in_denominator=True,
             smoothness_at="snippet borders",
         ),
         disturb=DisturbConfig(draw="modulo", jitter_probability=0.45),
