@@ -51,7 +51,8 @@ Several = Parameter(consume_multiple=True, negative=())
 def train(
     *,
     out: Path,
-    preset: str | None = None,
+    preset: Annotated[list[str] | None, Several] = None,
+    config: Annotated[list[Path] | None, Several] = None,
     data: str | None = None,
     seed: Annotated[list[int] | None, Several] = None,
     steps: int | None = None,
@@ -76,9 +77,12 @@ def train(
     Parameters
     ----------
     out
-        The run directory to make. With several seeds each run gets its own in it: seed0, seed1, ...
+        The run directory to make. Several runs lie in it: seed0, or paper, or paper-seed0, ...
     preset
         Where the settings start from; `paper` by default. `mocaps config show paper` prints them.
+        Several train side by side.
+    config
+        TOML files with settings, all or some; --set and the like apply on top. Likewise several.
     data
         `t20` (sampled on the fly), or an .npz file with x (n, L, d) and, to be probed, labels y.
     seed
@@ -97,7 +101,10 @@ def train(
     progress
         "json" writes a line of JSON per update, for the process that shows several runs.
     """
-    wanted = jobs.jobs(out, preset, jobs.settings(data, steps, minutes, set), seed, resume)
+    given = jobs.settings(data, steps, minutes, set)
+    wanted = jobs.jobs(
+        out, given, presets=preset or (), files=config or (), seeds=seed or (), resume=resume
+    )
     with interruptible() as stop:
         if progress == "json":
             return _train_child(wanted, stop, tensorboard)

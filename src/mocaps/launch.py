@@ -91,9 +91,8 @@ def train(
 
 def prepare(config: Config, out: Path, *, resume: bool, command: str | None) -> None:
     """Makes the run directory, or sees that it is one of the same settings."""
-    if resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        old = runs.read_config(out)
-        runs.check_same(out, old, config)
+    old = _old_config(config, out, resume)
+    if old is not None:
         if old != config:
             with runs.locked(out):
                 runs.write_config(out, config)
@@ -104,13 +103,24 @@ def prepare(config: Config, out: Path, *, resume: bool, command: str | None) -> 
 
 def prepare_all(configs: Mapping[Path, Config], *, resume: bool, command: str | None) -> None:
     """Makes all run directories, or none where one of them cannot be."""
-    for config in {config.data.name: config for config in configs.values()}.values():
+    # Seeds share what is read; configurations may differ in what they make of it.
+    distinct = {(c.data, c.model, c.train.batch_size): c for c in configs.values()}
+    for config in distinct.values():
         data.of(config)
-    if not resume:
-        for out in configs:
-            runs.check_new(out)
+    for out, config in configs.items():
+        _old_config(config, out, resume)
     for out, config in configs.items():
         prepare(config, out, resume=resume, command=command)
+
+
+def _old_config(config: Config, out: Path, resume: bool) -> Config | None:
+    """Of the run to go on with, seen to agree; None where there is a new one to make."""
+    if resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        old = runs.read_config(out)
+        runs.check_same(out, old, config)
+        return old
+    runs.check_new(out)
+    return None
 
 
 def summary(out: Path) -> str:
