@@ -22,7 +22,7 @@ _HOME = {
     "preset": "mocaps.config",
     "Trajectory20": "mocaps.data.trajectory20",
 }
-__all__ = list(_HOME)
+__all__ = [*_HOME]  # pyright: ignore[reportUnsupportedDunderAll]
 __version__ = "0.1.0"
 
 

@@ -167,7 +167,7 @@ class DataConfig:
     """What is learned from."""
 
     name: str = "t20"
-    """"t20", sampled on the fly, or the path of an .npz file with x (n, L, d) and perhaps y (n,)."""
+    """"t20", sampled on the fly, or the path of an .npz file with x (n, L, d), perhaps y (n,)."""
 
 
 @dataclass(frozen=True)
@@ -180,8 +180,8 @@ class TrainConfig:
     schedule: Literal["constant", "cosine"] = "constant"
     """cosine falls to zero at the last step of the budget."""
     steps: int = 0
-    """A budget in steps, whose last weights are kept; 0: epochs and patience decide, and the weights
-    of the best validation accuracy are kept."""
+    """A budget in steps, whose last weights are kept; 0: epochs and patience decide, and the
+    weights of the best validation accuracy are kept."""
     minutes: float = 0.0
     """A budget in minutes; 0: epochs decide."""
     epochs: int = 1000
@@ -266,7 +266,8 @@ def with_settings(config: Config, settings: Mapping[str, str]) -> Config:
         section, _, name = key.rpartition(".")
         if not section:
             raise InputError(
-                f"expected a setting section.key such as model.num_segment_capsules=64, got {key!r}{_nearest(key, _all_keys())}"
+                "expected a setting section.key such as model.num_segment_capsules=64, "
+                f"got {key!r}{_nearest(key, _all_keys())}"
             )
         try:
             value = tomllib.loads(f"value = {text}")["value"]
@@ -297,14 +298,12 @@ def from_dict(table: Mapping[str, Any], where: str = "configuration") -> Config:
 
 def to_dict(config: Config) -> dict[str, Any]:
     """Plain values, complete: what from_dict takes."""
-    return {
-        key: to_dict(value)
-        if dataclasses.is_dataclass(value)
-        else list(value)
-        if isinstance(value, tuple)
-        else value
-        for key, value in ((f.name, getattr(config, f.name)) for f in dataclasses.fields(config))
-    }
+    return dataclasses.asdict(
+        config,
+        dict_factory=lambda pairs: {
+            key: list(value) if isinstance(value, tuple) else value for key, value in pairs
+        },
+    )
 
 
 def to_toml(config: Config) -> str:

@@ -94,7 +94,7 @@ def matrix(T: Entries) -> Float[Tensor, "*batch d d1"]:
     >>> matrix(T).tolist()
     [[0.5, -0.0, 1.0], [0.0, 0.5, 0.0]]
     """
-    return torch.stack([torch.stack(row, -1) for row in T], -2)
+    return torch.stack([torch.stack(list(row), -1) for row in T], -2)
 
 
 def homogeneous(T: Float[Tensor, "*batch d d1"]) -> Float[Tensor, "*batch d1 d1"]:

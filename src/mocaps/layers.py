@@ -109,16 +109,16 @@ class _Recurrence(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, gates: Tensor, weight: Tensor) -> Tensor:
         H, S = weight.shape[-1], gates.shape[2]
-        h = c = None
+        h = c = gates.new_zeros(2, H, gates.shape[-1])
         kept = []
         for t in range(S):
             gate = torch.stack([gates[0, :, t], gates[1, :, S - 1 - t]])
-            if h is not None:
+            if t:
                 gate.baddbmm_(weight, h)
             gate[:, : 3 * H].sigmoid_()
             gate[:, 3 * H :].tanh_()
             i, f, o, g = gate.split(H, 1)
-            c = i * g if c is None else (i * g).addcmul_(f, c)
+            c = (i * g).addcmul_(f, c)
             tanh_c = c.tanh()
             h = o * tanh_c
             kept += [gate, c, tanh_c, h]
