@@ -6,11 +6,15 @@ so. Only a directory that holds nothing but a demo is ever replaced.
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
 import shutil
+import signal
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import torch
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -19,7 +23,7 @@ from mocaps import atomic, launch, progress, report, runs, summary
 from mocaps import config as configs
 from mocaps.config import Config
 from mocaps.errors import InputError
-from mocaps.evaluate import evaluate
+from mocaps.evaluate import evaluate, own_floors
 
 COMMAND = "mocaps demo"
 NEIGHBOUR = "1-NN, cosine"
@@ -47,14 +51,28 @@ def demo(
         console.print(
             f"Training the preset {preset} on Trajectory20 for {minutes:g} minutes, into {out}"
         )
-    train(config, out, resume=resume, command=command, stop=stop, console=console)
-    console.print("Fitting probes to it, and to what needs no training …")
-    scores = evaluate(runs.load(out))
+    with beside(config) as floors:
+        train(config, out, resume=resume, command=command, stop=stop, console=console)
+        console.print("Fitting probes …")
+        scores = evaluate(runs.load(out), floors=floors())
     runs.write_report(out, evaluation=scores)
     page = report.write_page(out)
     show(runs.read_report(out), console)
     console.print(f"The page with pictures: {page.resolve()}", soft_wrap=True)
     return page
+
+
+@contextlib.contextmanager
+def beside(config: Config) -> Iterator[Callable[[], dict]]:
+    """The floors, worked out in a process of its own while the model trains in this one."""
+    with multiprocessing.get_context("spawn").Pool(1, initializer=_in_the_background) as pool:
+        yield pool.apply_async(own_floors, (config,)).get
+
+
+def _in_the_background() -> None:
+    """Ctrl-C is for the one in front, who takes this process along."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
 
 
 def make_room(out: Path, config: Config, console: Console) -> bool:

@@ -36,28 +36,26 @@ class Labelled:
 
 
 def evaluate(
-    run: Run, train: str | Path | None = None, test: str | Path | None = None
+    run: Run,
+    train: str | Path | None = None,
+    test: str | Path | None = None,
+    *,
+    floors: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Probes fitted on `train` and scored on `test`, both .npz files with x and y.
 
     Without files: for Trajectory20 its fixed sets "labels" and "test"; for a run on a file the part
-    that it learned from and the part that it held out (and chose its weights by).
+    that it learned from and the part that it held out (and chose its weights by). `floors` are
+    those of the same configuration and sets, where they are known already.
     """
-    fit_on, score_on = _sets(run, train, test)
+    fit_on, score_on = _sets(run.config, train, test)
     features = [embed(run.model, part.x) for part in (fit_on, score_on)]
-    random_weights = random_model(run.config, fit_on.x)
-    floors = {
-        "raw_coordinates": [probe.raw_coordinates(part.x) for part in (fit_on, score_on)],
-        "fourier_magnitudes": [probe.fourier_magnitudes(part.x) for part in (fit_on, score_on)],
-        "random_weights": [embed(random_weights, part.x) for part in (fit_on, score_on)],
-    }
-    y = fit_on.y, score_on.y
     return {
         "train": {"name": fit_on.name, "sequences": len(fit_on.y)},
         "test": {"name": score_on.name, "sequences": len(score_on.y)},
         "online_probe": online_accuracy(run, features[1], score_on.y),
-        **by_budget(features[0], y[0], features[1], y[1]),
-        "floors": {name: by_budget(f[0], y[0], f[1], y[1]) for name, f in floors.items()},
+        **by_budget(features[0], fit_on.y, features[1], score_on.y),
+        "floors": floors or floors_of(run.config, fit_on, score_on),
         "parameters": {
             "model": parameter_count(run.model),
             "probe": 0 if run.probe is None else parameter_count(run.probe),
@@ -69,6 +67,25 @@ def evaluate(
         "command": run.report.get("command"),
         "seed": run.config.train.seed,
         "config": configs.to_dict(run.config),
+    }
+
+
+def own_floors(config: Config) -> dict[str, Any]:
+    """The floors of a configuration's own sets: they need no run, so they can be had beside it."""
+    return floors_of(config, *_sets(config, None, None))
+
+
+def floors_of(config: Config, fit_on: Labelled, score_on: Labelled) -> dict[str, Any]:
+    """What the probes reach on representations that nobody trained."""
+    random_weights = random_model(config, fit_on.x)
+    representations = {
+        "raw_coordinates": probe.raw_coordinates,
+        "fourier_magnitudes": probe.fourier_magnitudes,
+        "random_weights": lambda x: embed(random_weights, x),
+    }
+    return {
+        name: by_budget(represent(fit_on.x), fit_on.y, represent(score_on.x), score_on.y)
+        for name, represent in representations.items()
     }
 
 
@@ -119,20 +136,22 @@ def random_model(config: Config, x: np.ndarray) -> nn.Module:
     return model.eval()
 
 
-def _sets(run: Run, train: str | Path | None, test: str | Path | None) -> tuple[Labelled, Labelled]:
+def _sets(
+    config: Config, train: str | Path | None, test: str | Path | None
+) -> tuple[Labelled, Labelled]:
     if (train is None) != (test is None):
         given, missing = ("--train", "--test") if test is None else ("--test", "--train")
         raise InputError(f"{given} was given without {missing}: expected both, or none")
     if train is not None and test is not None:
-        return _from_file(run, Path(train)), _from_file(run, Path(test))
-    if run.config.data.name == "t20":
-        length = run.config.model.length
+        return _from_file(config, Path(train)), _from_file(config, Path(test))
+    if config.data.name == "t20":
+        length = config.model.length
         labels, scored = trajectory20("labels", length), trajectory20("test", length)
         return (
             Labelled("t20 labels", labels[0].numpy(), labels[1].numpy()),
             Labelled("t20 test", scored[0].numpy(), scored[1].numpy()),
         )
-    whole = _from_file(run, Path(run.config.data.name))
+    whole = _from_file(config, Path(config.data.name))
     learn, held_out = batches.split(len(whole.x))
     return (
         Labelled(f"{whole.name}, learned from", whole.x[learn], whole.y[learn]),
@@ -140,9 +159,9 @@ def _sets(run: Run, train: str | Path | None, test: str | Path | None) -> tuple[
     )
 
 
-def _from_file(run: Run, path: Path) -> Labelled:
+def _from_file(config: Config, path: Path) -> Labelled:
     member = arrays.open_x(path)
-    arrays.check_shape(path, member.shape, batches.input_shape(run.config, member.shape))
+    arrays.check_shape(path, member.shape, batches.input_shape(config, member.shape))
     x = arrays.read_x(path)
     return Labelled(str(path), x, arrays.read_y(path, len(x)))
 
