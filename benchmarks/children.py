@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+HANGS = 1800  # seconds
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
-def call(module: str, function: str, timeout: float = 900, **arguments: Any) -> Any:
+def call(module: str, function: str, **arguments: Any) -> Any:
     """The result of `benchmarks.module.function(**arguments)`, measured elsewhere."""
     command = [sys.executable, "-m", "benchmarks.children", module, function]
     done = subprocess.run(
@@ -27,7 +28,7 @@ def call(module: str, function: str, timeout: float = 900, **arguments: Any) -> 
         env=os.environ | ONE_THREAD,
         stdout=subprocess.PIPE,
         text=True,
-        timeout=timeout,
+        timeout=HANGS,
     )
     if done.returncode:
         raise SystemExit(f"benchmarks: {module}.{function}({arguments}) ended with an error")
@@ -35,9 +36,9 @@ def call(module: str, function: str, timeout: float = 900, **arguments: Any) -> 
 
 
 def main() -> None:
-    import torch
+    from mocaps import process
 
-    torch.set_num_threads(1)
+    process.settle()
     module, function, arguments = sys.argv[1:]
     found = getattr(importlib.import_module(f"benchmarks.{module}"), function)
     print(json.dumps(found(**json.loads(arguments))))

@@ -16,7 +16,7 @@ LABEL = "Time and peak memory against batch size, L, M, K and number of sequence
 def picture(axes: dict[str, Any]) -> str:
     """SVG: a column a size, time above memory."""
     figure, panels = drawing.panels(
-        2 * len(axes), len(axes), (1.55, 1.25), gap=(0.55, 0.62), margin=(0.6, 0.4, 0.15, 0.4)
+        2 * len(axes), len(axes), (1.55, 1.25), gap=(0.55, 0.62), margin=(0.6, 0.62, 0.15, 0.4)
     )
     for column, (name, found) in enumerate(axes.items()):
         points = found["points"]
@@ -49,7 +49,12 @@ def curve(ax: Axes, sizes: list[int], costs: list[float], expected: float) -> No
     law = [costs[-1] * (size / sizes[-1]) ** expected for size in sizes]
     ax.loglog(sizes, law, color=drawing.SHADE, linewidth=2.2, solid_capstyle="round")
     # One of the colours that a page's theme knows.
-    ax.loglog(sizes, costs, color=drawing.TIME[6], linewidth=1.2, marker="o", markersize=3)
+    colour = drawing.TIME[6]
+    ax.loglog(sizes, costs, color=colour, linewidth=1.2)
+    for size, cost in zip(sizes, costs, strict=True):
+        # A line of almost no length with round ends is a dot; mocaps.svg knows lines alone.
+        dot = [size, 1.001 * size], [cost, cost]
+        ax.loglog(*dot, color=colour, linewidth=3.6, solid_capstyle="round")
     low, high = min(*costs, *law), max(costs)
     ax.set_ylim(low / 1.6, high * 1.6 * max(1.0, 4 * low / high))
     drawing.scales(ax)

@@ -23,6 +23,15 @@ def test_halving_conv_is_conv1d(time):
         layer.eval(), norm.eval()
 
 
+def test_a_layer_first_used_in_inference_mode_still_trains():
+    layer = HalvingConv(2, 3)
+    x = torch.randn(2, 10, 4)
+    with torch.inference_mode():
+        layer(x)
+    layer(x).sum().backward()
+    assert layer.weight.grad is not None
+
+
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_bilstm_is_the_librarys(steps):
     torch.manual_seed(0)

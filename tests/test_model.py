@@ -12,7 +12,7 @@ from mocaps.losses import objective
 from mocaps.model import MCAE, MultiPointMCAE, build, parameter_count
 
 SMALL = ModelConfig(  # without noise, so that two passes are one
-    length=16, num_snippet_capsules=3, num_segment_capsules=4, activation_noise=0
+    length=16, num_snippet_capsules=3, num_segment_capsules=4, activation_noise=0.0
 )
 VARIANTS = {
     "paper": (SMALL, preset("paper").loss),

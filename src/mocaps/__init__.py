@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from mocaps.config import Config as Config
     from mocaps.config import preset as preset
     from mocaps.data.trajectory20 import Trajectory20 as Trajectory20
+    from mocaps.estimator import MotionCapsules as MotionCapsules
     from mocaps.model import MCAE as MCAE
     from mocaps.model import MultiPointMCAE as MultiPointMCAE
 
 # Names are fetched when they are first used, so that `mocaps --help` need not wait for torch.
 _HOME = {
+    "MotionCapsules": "mocaps.estimator",
     "MCAE": "mocaps.model",
     "MultiPointMCAE": "mocaps.model",
     "MCAEOutput": "mocaps.capsules",

@@ -140,10 +140,10 @@ def evaluate(
     json
         Print JSON with everything instead of a table.
     """
-    from mocaps import runs
+    from mocaps import process, runs
     from mocaps.evaluate import evaluate as probes
 
-    _one_thread()
+    process.settle()
     loaded = runs.load(run)
     result = probes(loaded, train, test)
     runs.write_report(run, evaluation=result)
@@ -185,13 +185,13 @@ def embed(
     only
         Some of the arrays, as in `--only nu`: nu alone is three times as quick as all.
     """
-    from mocaps import runs
+    from mocaps import process, runs
     from mocaps.data import arrays
     from mocaps.embed import embed_file
     from mocaps.tables import counting
 
     arrays.open_x(file)  # a quick no before a model is loaded
-    _one_thread()
+    process.settle()
     loaded = runs.load(model)
     with counting("sequences") as watch:
         shapes = embed_file(loaded.model, loaded.config, file, out, only=only or (), watch=watch)
@@ -259,9 +259,10 @@ def report(run: Path, /) -> int:
     run
         A run directory that `mocaps train` made.
     """
+    from mocaps import process
     from mocaps.report import write_page
 
-    _one_thread()
+    process.settle()
     print(write_page(run))
     return 0
 
@@ -281,9 +282,10 @@ def demo(*, out: Path = Path("demo"), minutes: float = 3.0, seed: int = 0) -> in
     seed
         Of the weights and the data.
     """
+    from mocaps import process
     from mocaps.demo import demo as run_demo
 
-    _one_thread()
+    process.settle()
     run_demo(out, minutes, seed)
     return 0
 
@@ -295,7 +297,7 @@ def _train(
     from mocaps import launch
     from mocaps import progress as progress_module
 
-    command = shlex.join(["mocaps", *sys.argv[1:]])
+    command = shlex.join(["mocaps", *_given])
     names = [path.name for path in wanted]
     if len(wanted) == 1:
         ((path, config),) = wanted.items()
@@ -350,21 +352,19 @@ def _train_child(wanted: jobs.Jobs, stop: Callable[[], bool], tensorboard: bool)
     return 0 if outcome.finished else INTERRUPTED
 
 
-def _one_thread() -> None:
-    """Kernels this small gain nothing from a second thread, and results repeat bit for bit."""
-    import torch
-
-    torch.set_num_threads(1)
-
-
 def _refuse(sentence: str, code: int = REFUSED) -> int:
     print(f"mocaps: {' '.join(sentence.split())}", file=sys.stderr)
     return code
 
 
+_given: list[str] = []
+"""The arguments of the command that runs, for its report."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code; whatever the user got wrong is one sentence."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    _given[:] = arguments
     try:
         result = app(
             arguments, exit_on_error=False, print_error=False, result_action="return_value"

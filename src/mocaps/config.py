@@ -6,6 +6,7 @@ says so, and a row in docs/fidelity.md. This module imports no torch, so that `-
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import math
@@ -109,6 +110,22 @@ class ModelConfig:
         """Length of the vector that represents one input: nu of every point, or mu without M."""
         each = self.num_segment_capsules or self.num_snippet_capsules
         return each * self.num_points * (3 if self.planes else 1)
+
+
+@dataclass(frozen=True)
+class BaselineConfig:
+    """The paper's baselines: another network in the place of the capsules, trained alike."""
+
+    kind: Literal["none", "lstm", "conv"] = "none"
+    """"none": the capsules that [model] describes. The others read of [model] only the length."""
+    hidden: int = 512
+    """D: length of the representation, the paper's "hidden param."."""
+    conv_layers: Literal["printed", "counted"] = "printed"
+    """1D-Conv: three halvings, a 1x1 convolution and an average, as the appendix prints; or five
+    halvings without an average, whose size is what the paper's table of results counts."""
+
+    def __post_init__(self) -> None:
+        _expect(self.hidden >= 1, "hidden", "at least 1", self.hidden)
 
 
 @dataclass(frozen=True)
@@ -217,10 +234,17 @@ class Config:
 
     preset: str = "paper"
     model: ModelConfig = field(default_factory=ModelConfig)
+    baseline: BaselineConfig = field(default_factory=BaselineConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     disturb: DisturbConfig = field(default_factory=DisturbConfig)
     data: DataConfig = field(default_factory=DataConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+
+    @property
+    def num_features(self) -> int:
+        """Length of the vector that represents one input."""
+        capsules = self.baseline.kind == "none"
+        return self.model.num_features if capsules else self.baseline.hidden
 
 
 PRESETS: dict[str, Config] = {
@@ -255,26 +279,25 @@ def preset(name: str) -> Config:
     return PRESETS[name]
 
 
-def with_settings(config: Config, settings: Mapping[str, str]) -> Config:
-    """The configuration with `section.key` settings, given as text, put in.
+def with_settings(config: Config, settings: Mapping[str, Any], where: str = "--set") -> Config:
+    """The configuration with `section.key` settings put in; text is read as TOML.
 
     >>> with_settings(preset("paper"), {"loss.sparsity": "0"}).loss.sparsity
     0.0
     """
     nested: dict[str, Any] = {}
-    for key, text in settings.items():
+    for key, value in settings.items():
         section, _, name = key.rpartition(".")
         if not section:
             raise InputError(
                 "expected a setting section.key such as model.num_segment_capsules=64, "
                 f"got {key!r}{_nearest(key, _all_keys())}"
             )
-        try:
-            value = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            value = text  # a bare word is a string
+        if isinstance(value, str):
+            with contextlib.suppress(tomllib.TOMLDecodeError):  # a bare word is a string
+                value = tomllib.loads(f"value = {value}")["value"]
         nested.setdefault(section, {})[name] = value
-    return _build(Config, nested, base=config, where="--set", path="")
+    return _build(Config, nested, base=config, where=where, path="")
 
 
 def load(path: Path) -> Config:

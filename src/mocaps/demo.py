@@ -14,12 +14,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import torch
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from mocaps import atomic, launch, progress, report, runs, summary
+from mocaps import atomic, launch, process, progress, report, runs, summary
 from mocaps import config as configs
 from mocaps.config import Config
 from mocaps.errors import InputError
@@ -72,7 +71,7 @@ def beside(config: Config) -> Iterator[Callable[[], dict]]:
 def _in_the_background() -> None:
     """Ctrl-C is for the one in front, who takes this process along."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(1)
+    process.settle()
 
 
 def make_room(out: Path, config: Config, console: Console) -> bool:

@@ -68,7 +68,7 @@ def explain(model: MCAE | MultiPointMCAE, x: Tensor) -> dict[str, Tensor]:
 
 
 def embed_file(
-    model: MCAE | MultiPointMCAE,
+    model: nn.Module,
     config: Config,
     source: Path,
     out: Path,
@@ -96,8 +96,7 @@ def embed_file(
             done = 0
             for batch in x.chunks(rows):
                 part = torch.from_numpy(arrays.as_float32(batch, source, done))
-                # nu alone needs neither decoder.
-                found = {"nu": model.embed(part)} if names == ("nu",) else explain(model, part)
+                found = _found(model, part, names)
                 for name in names:
                     columns.append(name, found[name].numpy())
                 done += len(part)
@@ -105,6 +104,13 @@ def embed_file(
                     watch(done, len(x))
         columns.zip_into(temporary)
     return columns.shapes
+
+
+def _found(model: nn.Module, x: Tensor, names: tuple[str, ...]) -> dict[str, Tensor]:
+    # nu alone needs neither decoder, and is all that a baseline has.
+    if names == ("nu",) or not isinstance(model, MCAE | MultiPointMCAE):
+        return {"nu": model.embed(x)}  # type: ignore[operator]
+    return explain(model, x)
 
 
 class _Columns:
@@ -148,6 +154,8 @@ def _wanted(only: Sequence[str], model: nn.Module) -> tuple[str, ...]:
     inner = model.mcae if isinstance(model, MultiPointMCAE) else model
     single_layer = isinstance(inner, MCAE) and inner.segment is None
     offered = tuple(name for name in NAMES if not (single_layer and name == "B"))
+    if not isinstance(inner, MCAE):  # a baseline has no capsules to tell of
+        offered = ("nu",)
     for name in only:
         if name not in offered:
             raise InputError(f"--only: expected arrays among {', '.join(offered)}, got {name!r}")

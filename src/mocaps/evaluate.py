@@ -6,6 +6,7 @@ All accuracies are fractions. A budget larger than the number of labels offered 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,17 @@ from torch import nn
 
 from mocaps import config as configs
 from mocaps import probe
+from mocaps.baselines import build
 from mocaps.config import Config
 from mocaps.data import arrays, batches
 from mocaps.data.trajectory20 import trajectory20
 from mocaps.embed import embed
 from mocaps.errors import InputError
-from mocaps.model import build, parameter_count
+from mocaps.model import parameter_count
 from mocaps.runs import Run
 
 CALIBRATION_ROWS = 250
+FLOORS = ("raw_coordinates", "fourier_magnitudes", "random_weights")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,23 +73,27 @@ def evaluate(
     }
 
 
-def own_floors(config: Config) -> dict[str, Any]:
+def own_floors(config: Config, names: Iterable[str] = FLOORS) -> dict[str, Any]:
     """The floors of a configuration's own sets: they need no run, so they can be had beside it."""
-    return floors_of(config, *_sets(config, None, None))
+    return floors_of(config, *_sets(config, None, None), names)
 
 
-def floors_of(config: Config, fit_on: Labelled, score_on: Labelled) -> dict[str, Any]:
+def floors_of(
+    config: Config, fit_on: Labelled, score_on: Labelled, names: Iterable[str] = FLOORS
+) -> dict[str, Any]:
     """What the probes reach on representations that nobody trained."""
-    random_weights = random_model(config, fit_on.x)
-    representations = {
+    representations: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         "raw_coordinates": probe.raw_coordinates,
         "fourier_magnitudes": probe.fourier_magnitudes,
-        "random_weights": lambda x: embed(random_weights, x),
     }
-    return {
-        name: by_budget(represent(fit_on.x), fit_on.y, represent(score_on.x), score_on.y)
-        for name, represent in representations.items()
-    }
+    if "random_weights" in names:
+        untrained = random_model(config, fit_on.x)
+        representations["random_weights"] = lambda x: embed(untrained, x)
+    found = {}
+    for name in names:
+        train_x, test_x = (representations[name](part.x) for part in (fit_on, score_on))
+        found[name] = by_budget(train_x, fit_on.y, test_x, score_on.y)
+    return found
 
 
 def by_budget(
@@ -121,7 +128,7 @@ def random_model(config: Config, x: np.ndarray) -> nn.Module:
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.train.seed)
-        model = build(config.model)
+        model = build(config)
         norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
         before = [norm.momentum for norm in norms]
         for norm in norms:

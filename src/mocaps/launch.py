@@ -20,13 +20,14 @@ from typing import Any
 
 import torch
 
-from mocaps import atomic, progress, runs
+from mocaps import atomic, process, progress, runs
 from mocaps import train as training
+from mocaps.baselines import build, objective
 from mocaps.config import Config
 from mocaps.data import batches as data
 from mocaps.data.batches import Batches
 from mocaps.errors import InputError
-from mocaps.model import build, parameter_count
+from mocaps.model import parameter_count
 from mocaps.probe import OnlineProbe
 from mocaps.progress import Show, Status
 from mocaps.train import Outcome, State
@@ -46,10 +47,9 @@ def train(
 ) -> Outcome:
     """Trains the run of a configuration in the directory `out`, from its start or on.
 
-    Uses one thread: kernels this small gain nothing from a second one, and sums over several
-    threads would not repeat bit for bit.
+    Settles the process: see `mocaps.process`.
     """
-    torch.set_num_threads(1)
+    process.settle()
     batches = data.of(config)  # first: where the data is bad, nothing is written
     open_writer = _tensorboard() if tensorboard else None
     prepare(config, out, resume=resume, command=command)
@@ -77,6 +77,7 @@ def train(
             batches,
             config,
             probe=probe,
+            objective=objective,
             state=state,
             on_epoch=on_epoch,
             watch=meter.watch,
@@ -192,8 +193,8 @@ def _fresh_modules(config: Config, num_classes: int) -> tuple[torch.nn.Module, O
     """The model and its probe as the seed starts them."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.train.seed)
-        model = build(config.model)
-        probe = OnlineProbe(config.model.num_features, num_classes) if num_classes else None
+        model = build(config)
+        probe = OnlineProbe(config.num_features, num_classes) if num_classes else None
     return model, probe
 
 

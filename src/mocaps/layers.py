@@ -17,6 +17,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from mocaps.products import matmul, product
+
 DENSE = 16  # steps up to which a convolution is cheaper as one matrix
 
 
@@ -68,8 +70,10 @@ class HalvingConv(nn.Module):
 @functools.cache
 def _taps(time: int) -> Float[Tensor, "4 half_time"]:
     """Where tap k of the window at t falls on step s: [s = 2t + k - 1]."""
-    k, t, s = torch.arange(4)[:, None, None], torch.arange(time // 2)[:, None], torch.arange(time)
-    return (s == 2 * t + k - 1).flatten(1).float()
+    # Whoever asks first, it has to serve training too: a tensor of inference mode could not.
+    with torch.inference_mode(False):
+        k, t, s = (torch.arange(size) for size in (4, time // 2, time))
+        return (s == 2 * t[:, None] + k[:, None, None] - 1).flatten(1).float()
 
 
 class BiLSTM(nn.Module):
@@ -93,9 +97,11 @@ class BiLSTM(nn.Module):
     ) -> Float[Tensor, "hidden2 n"]:
         _, S, n = x.shape
         # The constant part of the input is the same at every step of every sequence: W [x; c] + b
-        # = W_x x + (W_c c + b), one small product folded into the bias.
+        # = W_x x + (W_c c + b), one small product folded into the bias; and the bias is one more
+        # column, which meets a row of ones.
         bias = self.bias_input + self.bias_hidden + self.weight_constant @ constant
-        gates = torch.addmm(bias.view(-1, 1), self.weight_input.flatten(0, 1), x.flatten(1))
+        weight = torch.cat([self.weight_input, bias.unsqueeze(-1)], -1).flatten(0, 1)
+        gates = matmul(weight, F.pad(x.flatten(1), (0, 0, 0, 1), value=1.0))
         return _Recurrence.apply(gates.view(2, -1, S, n), self.weight_hidden).flatten(0, 1)
 
 
@@ -103,61 +109,88 @@ class _Recurrence(torch.autograd.Function):
     """h_t = o tanh(c_t), c_t = f c_{t-1} + i g, with gates_t = gates_t(x) + W h_{t-1}.
 
     Written out with its gradient because autograd would keep and launch several times as much for
-    the same few numbers. The second direction reads the steps from the last to the first.
+    the same few numbers. The second direction reads the steps from the last to the first. Since
+    tanh(x) = 2 sigmoid(2 x) - 1, one sigmoid serves all four gates; torch's is the quicker of the
+    two by far.
     """
 
     @staticmethod
     def forward(ctx: Any, gates: Tensor, weight: Tensor) -> Tensor:
         H, S = weight.shape[-1], gates.shape[2]
-        h = c = gates.new_zeros(2, H, gates.shape[-1])
+        h = c = gates.new_empty(0)
         kept = []
         for t in range(S):
             gate = torch.stack([gates[0, :, t], gates[1, :, S - 1 - t]])
             if t:
                 gate.baddbmm_(weight, h)
-            gate[:, : 3 * H].sigmoid_()
-            gate[:, 3 * H :].tanh_()
-            i, f, o, g = gate.split(H, 1)
-            c = (i * g).addcmul_(f, c)
-            tanh_c = c.tanh()
+            gate[:, 3 * H :].mul_(2)
+            gate.sigmoid_()
+            i, f, o, s = gate.split(H, 1)
+            g = (2 * s).sub_(1)
+            c = (i * g).addcmul_(f, c) if t else i * g
+            tanh_c = (2 * c).sigmoid_().mul_(2).sub_(1)
             h = o * tanh_c
-            kept += [gate, c, tanh_c, h]
+            kept += [gate, g, c, tanh_c, h]
         ctx.save_for_backward(weight, *kept)
         return h
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
         weight, *kept = ctx.saved_tensors
-        H, S = weight.shape[-1], len(kept) // 4
+        H, S = weight.shape[-1], len(kept) // 5
         d_h, d_c = grads[0], None
         d_weight = torch.zeros_like(weight)
-        n = d_h.shape[-1]
-        d_gates = d_h.new_empty(2, 4 * H, S, n)
+        d_gates = d_h.new_empty(2, 4 * H, S, d_h.shape[-1])
         for t in reversed(range(S)):
-            gate, _, tanh_c, _ = kept[4 * t : 4 * t + 4]
-            i, f, o, g = gate.split(H, 1)
+            gate, g, _, tanh_c, _ = kept[5 * t : 5 * t + 5]
+            i, f, o, _ = gate.split(H, 1)
             d = torch.empty_like(gate)
-            d_i, d_f, d_o, d_g = d.split(H, 1)
+            d_i, d_f, d_o, d_s = d.split(H, 1)
             d_tanh = d_h * o
-            # 1 - tanh^2 and s (1 - s): the derivatives of tanh and of the sigmoid s.
-            through = torch.addcmul(d_tanh, d_tanh * tanh_c, tanh_c, value=-1)
+            torch.mul(d_h, tanh_c, out=d_o)
+            # 1 - tanh^2: the derivative of tanh.
+            through = d_tanh.addcmul_(d_tanh * tanh_c, tanh_c, value=-1)
             d_c = through if d_c is None else d_c.add_(through)
             torch.mul(d_c, g, out=d_i)
-            torch.mul(d_h, tanh_c, out=d_o)
-            before = d_c * i
-            torch.addcmul(before, before * g, g, value=-1, out=d_g)
             if t:
-                torch.mul(d_c, kept[4 * t - 3], out=d_f)
+                torch.mul(d_c, kept[5 * t - 3], out=d_f)
             else:
                 d_f.zero_()
-            s = gate[:, : 3 * H]
-            d[:, : 3 * H].mul_(torch.addcmul(s, s, s, value=-1))
+            # g = 2 s - 1, and s is the sigmoid of twice its gate: 4 in all.
+            torch.mul(d_c, i, out=d_s).mul_(4)
+            # s (1 - s): the derivative of the sigmoid.
+            d.mul_(torch.addcmul(gate, gate, gate, value=-1))
             d_gates[0, :, t], d_gates[1, :, S - 1 - t] = d[0], d[1]
             if t:
-                d_weight.baddbmm_(d, kept[4 * t - 1].mT)
+                d_weight.baddbmm_(d, kept[5 * t - 1].mT)
                 d_h = torch.bmm(weight.mT, d)
                 d_c = d_c * f
         return d_gates, d_weight
+
+
+def mixed(
+    weights: Float[Tensor, "k *rest"], T: Float[Tensor, "k row column *rest"], normalised: bool
+) -> tuple[Float[Tensor, "k row column *rest"], Float[Tensor, "k *rest"]]:
+    """w_k T_k and w_k: the weights as they are, or divided by their sum over k."""
+    return _Mixed.apply(weights, T, normalised)
+
+
+class _Mixed(torch.autograd.Function):
+    """The gradient of w = m / sum m is d_m = (d_w - sum w d_w) / sum m."""
+
+    @staticmethod
+    def forward(ctx: Any, m: Tensor, T: Tensor, normalised: bool) -> tuple[Tensor, Tensor]:
+        total = m.sum(0) if normalised else None
+        w = m.clone() if total is None else m / total
+        ctx.save_for_backward(w, T, total)
+        return w[:, None, None] * T, w
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+        (d, d_w), (w, T, total) = grads, ctx.saved_tensors
+        d_w = (d * T).sum((1, 2)).add_(d_w)
+        d_m = d_w if total is None else (d_w - (w * d_w).sum(0)).div_(total)
+        return d_m, d * w[:, None, None], None
 
 
 class CapsuleHeads(nn.Module):
@@ -187,7 +220,7 @@ class _Heads(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, W: Tensor, b: Tensor, V: Tensor, c: Tensor) -> Tensor:
-        hidden = torch.addmm(b, W, x).relu_()
+        hidden = product(W, x).add_(b).relu_()
         ctx.save_for_backward(x, W, hidden, V)
         return torch.baddbmm(c, V, hidden.view(len(V), -1, x.shape[-1]))
 
@@ -198,7 +231,7 @@ class _Heads(torch.autograd.Function):
         d = torch.bmm(V.mT, grad).view_as(hidden)
         torch.ops.aten.threshold_backward.grad_input(d, hidden, 0, grad_input=d)
         d_V, d_c = torch.bmm(grad, active.mT), grad.sum(-1, keepdim=True)
-        return W.T @ d, d @ x.T, d.sum(1, keepdim=True), d_V, d_c
+        return product(W.T, d), product(d, x.T), d.sum(1, keepdim=True), d_V, d_c
 
 
 def similarity_in_the_plane(
@@ -247,6 +280,7 @@ class _Similarity(torch.autograd.Function):
         d_s, d_tx, d_ty, d_theta = (d_p[:, i] for i in range(4))
         torch.addcmul(d_b * a, d_a, b, value=-1, out=d_theta)
         torch.mul((d_a * a).addcmul_(d_b, b), 1 - scale, out=d_s)
-        torch.mul(d_x, tx.abs() <= ctx.limit, out=d_tx)
-        torch.mul(d_y, ty.abs() <= ctx.limit, out=d_ty)
+        clamp_backward = torch.ops.aten.hardtanh_backward.grad_input
+        clamp_backward(d_x, tx, -ctx.limit, ctx.limit, grad_input=d_tx)
+        clamp_backward(d_y, ty, -ctx.limit, ctx.limit, grad_input=d_ty)
         return d_p, None, None

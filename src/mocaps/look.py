@@ -15,6 +15,7 @@ from mocaps.capsules import MCAEOutput
 from mocaps.config import Config
 from mocaps.data import batches
 from mocaps.data.trajectory20 import PATTERNS, trajectory20
+from mocaps.errors import InputError
 from mocaps.model import MCAE, MultiPointMCAE
 from mocaps.runs import Run
 
@@ -43,7 +44,9 @@ class Look:
     def at(cls, run: Run) -> Look:
         x, y, names = test_data(run.config)
         model = run.model
-        assert isinstance(model, MCAE | MultiPointMCAE)
+        if not isinstance(model, MCAE | MultiPointMCAE):
+            kind = run.config.baseline.kind
+            raise InputError(f"{run.path}: expected a run of a capsule model, got baseline {kind}")
         with torch.inference_mode():
             features = torch.cat([model.embed(part) for part in x.split(ROWS)])
             guesses = None if run.probe is None else run.probe(features).argmax(1).numpy()

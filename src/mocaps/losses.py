@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -39,15 +40,49 @@ class LossTerms:
         return torch.stack(weighted).sum()  # Eq. (9)
 
 
+class _SquaredDistance(torch.autograd.Function):
+    """|a - b|^2 over everything: the difference is kept, and is the gradient up to a factor."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        difference = a - b
+        ctx.save_for_backward(difference)
+        return difference.square().sum()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        d_a = ctx.saved_tensors[0] * (2 * grads[0])
+        return d_a if ctx.needs_input_grad[0] else None, -d_a if ctx.needs_input_grad[1] else None
+
+
+class _SquaredSteps(torch.autograd.Function):
+    """|x_t - x_(t-1)|^2 over t = every, 2 every, ... of the second axis."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, every: int) -> Tensor:
+        steps = x[:, every::every] - x[:, every - 1 : -1 : every]
+        ctx.save_for_backward(steps)
+        ctx.every, ctx.shape = every, x.shape
+        return steps.square().sum()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        d_steps, every = ctx.saved_tensors[0] * (2 * grads[0]), ctx.every
+        d_x = d_steps.new_zeros(ctx.shape)
+        d_x[:, every::every] = d_steps
+        d_x[:, every - 1 : -1 : every] -= d_steps
+        return d_x, None
+
+
 def snippet_loss(x_hat: Float[Tensor, "n L d"], x: Float[Tensor, "n L d"]) -> Scalar:
     """How far the reconstruction is from the input."""
-    return F.mse_loss(x_hat, x, reduction="sum") / len(x)  # Eq. (5)
+    return _SquaredDistance.apply(x_hat, x) / len(x)  # Eq. (5)
 
 
 def segment_loss(found: SnippetCapsules, snippets: SnippetCapsules) -> Scalar:
     """How far the snippets' capsules, built from segment templates, are from the encoder's."""
-    of_A = F.mse_loss(found.A, snippets.A, reduction="sum")
-    of_mu = F.mse_loss(found.mu, snippets.mu, reduction="sum")
+    of_A = _SquaredDistance.apply(found.A, snippets.A)
+    of_mu = _SquaredDistance.apply(found.mu, snippets.mu)
     return (of_A + of_mu) / len(found.mu)  # Eq. (6)
 
 
@@ -72,8 +107,7 @@ def contrast_loss(
 
 def smoothness_loss(x_hat: Float[Tensor, "n L d"], every: int = 1) -> Scalar:
     """How far a reconstruction jumps: over every step, or only over borders `every` steps apart."""
-    before, after = x_hat[:, every - 1 : -1 : every], x_hat[:, every::every]
-    return F.mse_loss(after, before, reduction="sum") / len(x_hat)  # Eq. (8)
+    return _SquaredSteps.apply(x_hat, every) / len(x_hat)  # Eq. (8)
 
 
 def sparsity_loss(nu: Float[Tensor, "n M"]) -> Scalar:

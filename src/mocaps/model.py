@@ -34,7 +34,15 @@ from torch.nn import functional as F
 from mocaps import geometry
 from mocaps.capsules import MCAEOutput, SegmentCapsules, SnippetCapsules
 from mocaps.config import ModelConfig
-from mocaps.layers import BiLSTM, CapsuleHeads, HalvingConv, similarity_in_the_plane, uniform
+from mocaps.layers import (
+    BiLSTM,
+    CapsuleHeads,
+    HalvingConv,
+    mixed,
+    similarity_in_the_plane,
+    uniform,
+)
+from mocaps.products import matmul
 
 HIDDEN = 32  # of the LSTM, and of each segment capsule's own linear layer (appendix)
 
@@ -107,11 +115,11 @@ class SnippetAutoencoder(nn.Module):
         self, A: Float[Tensor, "N d1 d S n"], mu: Float[Tensor, "N S n"], points: Tensor
     ) -> Float[Tensor, "l d S n"]:
         """Templates moved and mixed."""
-        weight = mu / mu.sum(0) if self.config.normalised_mixtures else mu
         # sum_i mu_i A_i (t_ij, 1) is one contraction over (capsule i, homogeneous axis).
         t = F.pad(points, (0, 1), value=1.0).transpose(0, 1).flatten(1)
-        mixed = (weight[:, None, None] * A).flatten(0, 1)
-        return (t @ mixed.flatten(1)).view(len(t), *mixed.shape[1:])  # Eq. (1) and (2)
+        weighted, _ = mixed(mu, A, self.config.normalised_mixtures)
+        weighted = weighted.flatten(0, 1)
+        return (t @ weighted.flatten(1)).view(len(t), *weighted.shape[1:])  # Eq. (1) and (2)
 
 
 class SegmentAutoencoder(nn.Module):
@@ -168,13 +176,16 @@ class SegmentAutoencoder(nn.Module):
         P, alpha = self.templates()
         M, d, d1, S, N = P.shape
         n = nu.shape[-1]
-        weight = nu / nu.sum(0) if self.config.normalised_mixtures else nu
+        weighted, weight = mixed(nu, B, self.config.normalised_mixtures)
         # P_hat is never formed: sum_k nu_k B_k P_k is one contraction over (segment capsule k,
         # inner axis) of homogeneous matrices, whose last row is (0, ..., 0, 1).
         last = torch.eye(d1, dtype=P.dtype, device=P.device)[-1].view(1, 1, d1, 1, 1)
         inner = torch.cat([P, last.expand(M, 1, d1, S, N)], 1).view(M * d1, -1)
-        mixed = (weight[:, None, None] * B).view(M * d1, d * n)
-        A = (inner.T @ mixed).view(d1, S, N, d, n).permute(2, 0, 3, 1, 4)  # Eq. (4)
+        A = (
+            matmul(inner.T, weighted.view(M * d1, d * n))
+            .view(d1, S, N, d, n)
+            .permute(2, 0, 3, 1, 4)
+        )  # Eq. (4)
         if self.config.transformation == "squashed":
             rows = [[A[:, c, r] for c in range(d1)] for r in range(d)]
             A = stacked(geometry.squash(rows, self.config.translation_limit), columns=True)

@@ -29,9 +29,10 @@ from torch import Tensor, nn
 
 from mocaps import atomic
 from mocaps import config as configs
+from mocaps.baselines import Baseline, build
 from mocaps.config import FORMAT, Config
 from mocaps.errors import InputError
-from mocaps.model import MCAE, MultiPointMCAE, build
+from mocaps.model import MCAE, MultiPointMCAE
 from mocaps.probe import OnlineProbe
 from mocaps.train import State
 
@@ -52,7 +53,7 @@ class Run:
 
     path: Path
     config: Config
-    model: MCAE | MultiPointMCAE
+    model: MCAE | MultiPointMCAE | Baseline
     probe: OnlineProbe | None
     """None for a run without labels."""
     step: int
@@ -76,7 +77,7 @@ def load(path: str | Path) -> Run:
     if not (path / MODEL).exists():
         raise InputError(f"{path}: expected {MODEL}, found none; the run has not saved weights yet")
     header, tensors = _read_safetensors(path / MODEL)
-    model = build(config.model)
+    model = build(config)
     _load_weights(path, "model", model, tensors)
     probe = None
     if "probe.weight" in tensors:
