@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 
@@ -47,6 +47,8 @@ class MCAEOutput:
     """A_hat, mu_hat (Eq. 4)."""
     reconstruction_from_segments: Float[Tensor, "*batch L d"] | None = None
     """x_hat decoded from A_hat, mu_hat."""
+    defined: Bool[Tensor, "*batch"] | None = None
+    """Of a model that reads in frames: whether a sequence has a direction; None without frames."""
 
     @property
     def representation(self) -> Float[Tensor, "*batch M"]:

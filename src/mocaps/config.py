@@ -53,9 +53,18 @@ class ModelConfig:
     """Translations are clamped to +- this."""
     normalised_mixtures: bool = True
     """Eq. 2 and 4 divided by the sum of the weights: the released code does, the paper does not."""
-    activation_noise: float = 2.0
+    activation_noise: float = 0.0
     """Uniform noise of +- this on the logits of mu, nu and alpha in training: 2 in the released
     code; the paper is silent."""
+    frame: Literal["none", "snippets"] = "none"
+    """Ours: each snippet read in a frame of its own that moves with it (mocaps.frames), so that nu
+    cannot depend on place, size or direction, and A and B move exactly with the input."""
+    reflections: bool = False
+    """Frames that turn over with their motion: then a mirror image is the same motion too."""
+    lstm_hidden: int = 32
+    """Of f_LSTM, in each direction (appendix)."""
+    head_hidden: int = 32
+    """Of each segment capsule's own linear layer (appendix)."""
 
     def __post_init__(self) -> None:
         _expect(self.dimension in (2, 3), "dimension", "2 or 3", self.dimension)
@@ -99,6 +108,20 @@ class ModelConfig:
         )
         _expect(self.translation_limit > 0, "translation_limit", "positive", self.translation_limit)
         _expect(self.activation_noise >= 0, "activation_noise", "0 or more", self.activation_noise)
+        for name in ("lstm_hidden", "head_hidden"):
+            _expect(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+        framed = self.frame != "none"
+        _expect(framed or not self.reflections, "reflections", "false without a frame", True)
+        if framed:
+            # What is put back by a frame moves with it only as an average of points, not as a sum.
+            _expect(self.normalised_mixtures, "normalised_mixtures", "true in a frame", False)
+            _expect(
+                self.transformation == "similarity",
+                "transformation",
+                "'similarity' in a frame",
+                self.transformation,
+            )
+            _expect(not self.planes, "planes", "false in a frame", True)
 
     @property
     def num_snippets(self) -> int:
@@ -253,7 +276,7 @@ PRESETS: dict[str, Config] = {
     # What the released code does.
     "authors": Config(
         preset="authors",
-        model=ModelConfig(transformation="squashed"),
+        model=ModelConfig(transformation="squashed", activation_noise=2.0),
         loss=LossConfig(
             snippet=10.0,
             segment=5.0,

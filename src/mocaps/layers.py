@@ -193,6 +193,29 @@ class _Mixed(torch.autograd.Function):
         return d_m, d * w[:, None, None], None
 
 
+def moved(
+    G: Float[Tensor, "column row *rest"], T: Float[Tensor, "k column row *rest"]
+) -> Float[Tensor, "k column row *rest"]:
+    """First T, then G, which gets no gradient; columns first."""
+    return _Moved.apply(G, T)
+
+
+class _Moved(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, G: Tensor, T: Tensor) -> Tensor:
+        ctx.save_for_backward(G)
+        out = G[0] * T[:, :, :1]
+        for j in range(1, G.shape[1]):
+            out.addcmul_(G[j], T[:, :, j : j + 1])
+        out[:, -1] += G[-1]
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor]:
+        (d_out,), (G,) = grads, ctx.saved_tensors
+        return None, torch.stack([(d_out * G[j]).sum(2) for j in range(G.shape[1])], 2)
+
+
 class CapsuleHeads(nn.Module):
     """Two layers for each segment capsule (f_FC of Eq. 3): a hidden one with a ReLU, read off the
     shared features by one product for all capsules, and a small linear one of its own."""

@@ -130,10 +130,15 @@ def objective(
 ) -> tuple[LossTerms, Float[Tensor, "twice_n features"]]:
     """All terms on the two views of a batch (first views, then second), and the representation."""
     borders = config.smoothness_at == "snippet borders"
-    output = model(views, from_segments=borders)
-    x = model.fold(views) if isinstance(model, MultiPointMCAE) else views
+    multi = isinstance(model, MultiPointMCAE)
+    x = model.fold(views) if multi else views
+    frames = model.frames(views)
+    if frames is not None:
+        # Distances count in the motion's own frame: relative to its size, wherever it is.
+        x, frames = frames.own()
+    output = (model.mcae if multi else model)(x, from_segments=borders, frames=frames)
     nu = output.representation
-    together = model.join(nu, len(views)) if isinstance(model, MultiPointMCAE) else nu
+    together = model.join(nu, len(views)) if multi else nu
     every = model.config.snippet_length if borders else 1
     smoothness = smoothness_loss(output.reconstruction, every)
     if output.reconstruction_from_segments is not None:

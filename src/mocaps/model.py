@@ -15,6 +15,11 @@ snippets' capsules back:
     A_hat_i = sum_k nu^k P_hat^k_i,  mu_hat_i = sum_k nu^k alpha^k_i    (4)
 
 With `normalised_mixtures` the sums of (2) and (4) are divided by the sum of their weights.
+With a `frame`, snippets are read in frames of their own (mocaps.frames), and so are Eq. 1 to 4:
+A goes from template to snippet in the snippet's frame, B from segment template to sequence in the
+whole's, and the frames are put back onto both. f_LSTM then also reads how the frames lie among
+each other.
+
 Inside, samples are columns (the last axis, see mocaps.layers) and a transformation is (column,
 row), the order in which Eq. 1 to 4 contract it; the records that leave are batch first, (d, d + 1).
 Templates are homogeneous rows (0, x, y), as the segment encoder reads them: the zero gets no
@@ -34,17 +39,17 @@ from torch.nn import functional as F
 from mocaps import geometry
 from mocaps.capsules import MCAEOutput, SegmentCapsules, SnippetCapsules
 from mocaps.config import ModelConfig
+from mocaps.frames import Frames, num_place_features
 from mocaps.layers import (
     BiLSTM,
     CapsuleHeads,
     HalvingConv,
     mixed,
+    moved,
     similarity_in_the_plane,
     uniform,
 )
 from mocaps.products import matmul
-
-HIDDEN = 32  # of the LSTM, and of each segment capsule's own linear layer (appendix)
 
 
 def transformation(
@@ -133,8 +138,9 @@ class SegmentAutoencoder(nn.Module):
         similarity = geometry.num_similarity_parameters(d)
         free = similarity if config.transformation == "similarity" else d * (d + 1)
         constant = N * config.snippet_length * (d + 1)
-        self.lstm = BiLSTM(N * (1 + d * (d + 1)), constant, HIDDEN)
-        self.heads = CapsuleHeads(2 * HIDDEN, M, HIDDEN, 1 + free)
+        place = num_place_features(d) if config.frame != "none" else 0
+        self.lstm = BiLSTM(N * (1 + d * (d + 1)) + place, constant, config.lstm_hidden)
+        self.heads = CapsuleHeads(2 * config.lstm_hidden, M, config.head_hidden, 1 + free)
         self.activation = Activation(config.activation_noise)
         self.P = uniform(math.sqrt(6 / (S + 7)), M, 1 + similarity, S, N)
 
@@ -143,18 +149,23 @@ class SegmentAutoencoder(nn.Module):
         A: Float[Tensor, "N d1 d S n"],
         mu: Float[Tensor, "N S n"],
         templates: Tensor,
+        place: Float[Tensor, "features S n"] | None = None,
         first: int | None = None,
     ) -> Float[Tensor, "M parameters n"]:
         """The numbers that become nu and B, or the first few of them."""
-        x = torch.cat([mu, A.flatten(0, 2)])
+        x = torch.cat([mu, A.flatten(0, 2)] + ([] if place is None else [place]))
         h = F.relu(self.lstm(x, templates.detach().flatten()))
         return self.heads(h, first)  # Eq. (3)
 
     def encode(
-        self, A: Float[Tensor, "N d1 d S n"], mu: Float[Tensor, "N S n"], templates: Tensor
+        self,
+        A: Float[Tensor, "N d1 d S n"],
+        mu: Float[Tensor, "N S n"],
+        templates: Tensor,
+        place: Float[Tensor, "features S n"] | None = None,
     ) -> tuple[Float[Tensor, "M d1 d n"], Float[Tensor, "M n"], Float[Tensor, "M parameters n"]]:
         """B, nu, and the numbers that they were made from."""
-        raw = self.raw(A, mu, templates)  # Eq. (3)
+        raw = self.raw(A, mu, templates, place)  # Eq. (3)
         if self.config.transformation == "squashed":
             numbers = raw[:, 1:].unbind(1)
             bounded = geometry.squash([numbers[:3], numbers[3:]], self.config.translation_limit)
@@ -208,19 +219,35 @@ class MCAE(nn.Module):
         self.snippet = SnippetAutoencoder(config)
         self.segment = SegmentAutoencoder(config) if config.num_segment_capsules else None
 
-    def forward(self, x: Float[Tensor, "batch L d"], *, from_segments: bool = True) -> MCAEOutput:
-        """The sequences explained; `from_segments=False` leaves the second reconstruction out."""
-        raw = self.snippet.encode(self._columns(x))
-        A = transformation(raw[:, 1:], self.config, columns=True)
+    def forward(
+        self,
+        x: Float[Tensor, "batch L d"],
+        *,
+        from_segments: bool = True,
+        frames: Frames | None = None,
+    ) -> MCAEOutput:
+        """The sequences explained; `from_segments=False` leaves the second reconstruction out.
+
+        `frames` are those of the sequences, where somebody has them already.
+        """
+        frames = frames or self.frames(x)
+        raw = self.snippet.encode(self._columns(x if frames is None else frames.local))
+        A = own_A = transformation(raw[:, 1:], self.config, columns=True)
         mu = self.snippet.activation(raw[:, 0])
+        if frames is not None:
+            A = moved(frames.snippets.permute(3, 2, 1, 0), own_A)
         x_hat = _batch_first(self.snippet.decode(A, mu, self.snippet.points))
+        defined = None if frames is None else frames.defined
         if self.segment is None:
-            return MCAEOutput(_snippet_capsules(A, mu), x_hat)
+            return MCAEOutput(_snippet_capsules(A, mu), x_hat, defined=defined)
         if self.training and self.config.activation_noise:
             # The released code draws mu's noise a second time for the segment encoder.
             mu = self.snippet.activation(raw[:, 0])
-        B, nu, raw = self.segment.encode(A, mu, self.snippet.templates)
+        B, nu, raw = self.segment.encode(own_A, mu, self.snippet.templates, _place(frames))
         A_hat, mu_hat = self.segment.decode(B, nu)
+        if frames is not None:
+            whole = frames.whole.permute(2, 1, 0)
+            A_hat, B = moved(whole.unsqueeze(2), A_hat), moved(whole, B)
         second = None
         if from_segments:
             points = self.snippet.points.detach()
@@ -231,26 +258,41 @@ class MCAE(nn.Module):
             SegmentCapsules(B.permute(3, 0, 2, 1), nu.T, raw.permute(2, 0, 1)),
             _snippet_capsules(A_hat, mu_hat),
             second,
+            defined,
         )
 
-    def embed(self, x: Float[Tensor, "batch L d"]) -> Float[Tensor, "batch features"]:
+    def embed(
+        self, x: Float[Tensor, "batch L d"], *, frames: Frames | None = None
+    ) -> Float[Tensor, "batch features"]:
         """What the motions are: nu alone, without what only reconstruction needs."""
-        raw = self.snippet.encode(self._columns(x))
+        frames = frames or self.frames(x)
+        raw = self.snippet.encode(self._columns(x if frames is None else frames.local))
         mu = self.snippet.activation(raw[:, 0])
         if self.segment is None:
             return mu[:, 0].T
         A = transformation(raw[:, 1:], self.config, columns=True)
-        logit = self.segment.raw(A, mu, self.snippet.templates, first=1)[:, 0]
+        logit = self.segment.raw(A, mu, self.snippet.templates, _place(frames), first=1)[:, 0]
         return self.segment.activation(logit).T
 
-    def _columns(self, x: Float[Tensor, "batch L d"]) -> Float[Tensor, "l d S n"]:
-        """Snippets with samples last, as the layers take them."""
+    def frames(self, x: Float[Tensor, "batch L d"]) -> Frames | None:
+        """The frames in which the model reads sequences of one point; None for one without."""
+        self._check(x)
+        c = self.config
+        if c.frame == "none":
+            return None
+        return Frames.of(x.unsqueeze(2), c.snippet_length, reflections=c.reflections)
+
+    def _check(self, x: Tensor) -> None:
         c = self.config
         if x.ndim != 3 or x.shape[1:] != (c.length, c.dimension):
             raise ValueError(
                 f"expected sequences of shape (batch, {c.length}, {c.dimension}), "
                 f"got {tuple(x.shape)}"
             )
+
+    def _columns(self, x: Float[Tensor, "batch L d"]) -> Float[Tensor, "l d S n"]:
+        """Snippets with samples last, as the layers take them."""
+        c = self.config
         return x.unflatten(1, (c.num_snippets, c.snippet_length)).permute(2, 3, 1, 0)
 
     @torch.no_grad()
@@ -303,13 +345,25 @@ class MultiPointMCAE(nn.Module):
         """One representation a sample."""
         return nu.reshape(batch, -1, self.config.num_features).mean(1)
 
-    def forward(self, x: Float[Tensor, "batch L *bodies K d"], **kwargs: bool) -> MCAEOutput:
+    def frames(self, x: Float[Tensor, "batch L *bodies K d"]) -> Frames | None:
+        """Those of the bodies, for each of their points: so the points' arrangement counts."""
+        self.fold(x[:1])  # looks at the shape
+        c = self.config
+        if c.frame == "none":
+            return None
+        bodies = x.unsqueeze(2) if x.ndim == 4 else x
+        bodies = bodies.transpose(1, 2).flatten(0, 1)
+        return Frames.of(bodies, c.snippet_length, reflections=c.reflections)
+
+    def forward(
+        self, x: Float[Tensor, "batch L *bodies K d"], *, from_segments: bool = True
+    ) -> MCAEOutput:
         """Every folded sequence explained; `join` makes one representation of their nu."""
-        return self.mcae(self.fold(x), **kwargs)
+        return self.mcae(self.fold(x), from_segments=from_segments, frames=self.frames(x))
 
     def embed(self, x: Float[Tensor, "batch L *bodies K d"]) -> Float[Tensor, "batch features"]:
         """What the motions are."""
-        return self.join(self.mcae.embed(self.fold(x)), len(x))
+        return self.join(self.mcae.embed(self.fold(x), frames=self.frames(x)), len(x))
 
     def snippet_templates(self) -> Float[Tensor, "N l d"]:
         """The curves that snippets are made of."""
@@ -346,6 +400,10 @@ def _snippet_capsules(
     A: Float[Tensor, "N d1 d S n"], mu: Float[Tensor, "N S n"]
 ) -> SnippetCapsules:
     return SnippetCapsules(A.permute(4, 3, 0, 2, 1), mu.permute(2, 1, 0))
+
+
+def _place(frames: Frames | None) -> Float[Tensor, "features S n"] | None:
+    return None if frames is None else frames.place.permute(2, 1, 0)
 
 
 def _batch_first(x: Float[Tensor, "l d S n"]) -> Float[Tensor, "n L d"]:
