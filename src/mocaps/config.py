@@ -185,21 +185,43 @@ class DisturbConfig:
     """How the two views of a sample are made."""
 
     functions: tuple[str, ...] = ("rotate", "smooth")
-    """Names from mocaps.disturb; each sample of each view meets one of them."""
-    draw: Literal["each sample", "modulo"] = "each sample"
-    """"randomly determined" says the paper. The released code draws k of the k functions with
-    replacement for a view and gives sample i the function i mod k."""
+    """Names from mocaps.disturb."""
+    draw: Literal["each sample", "modulo", "in turn"] = "each sample"
+    """"randomly determined" says the paper: each sample of each view meets one of the functions.
+    The released code draws k of the k functions with replacement for a view and gives sample i the
+    function i mod k. "in turn" (ours): one after another, each on a `share` of the samples."""
+    share: float = 0.5
+    """Of the samples that each function meets, in turn."""
     max_angle: float = 30.0
     """Degrees either way, of rotate."""
     jitter_probability: float = 0.1
     """Of a joint: 0.1 in the paper, about 0.45 in the released code."""
     mask_probability: float = 0.2
+    max_stretch: float = 1.4
+    """Of stretch: the most by which one direction grows while the others shrink."""
+    max_warp: float = 0.5
+    """Of warp: deviation of the logarithm of speed."""
+    min_course: float = 0.7
+    """Of partial: the least share of the course that is seen."""
+    max_noise: float = 0.12
+    """Of noise: deviation in units of the motion's size."""
+    max_outliers: int = 3
+    """Of outliers: points of a track."""
+    max_missing: float = 0.4
+    """Of missing: share of the points."""
+    max_gap: float = 0.35
+    """Of gap: share of the steps."""
 
     def __post_init__(self) -> None:
-        known = ("rotate", "smooth", "jitter", "mask")
+        known = ("rotate", "smooth", "jitter", "mask", "stretch", "reverse", "start", "warp")
+        known += ("partial", "noise", "outliers", "missing", "gap")
         for name in self.functions:
             _expect(name in known, "functions", f"names among {', '.join(known)}", name)
         _expect(len(self.functions) > 0, "functions", "at least one disturbance", self.functions)
+        for name in ("share", "min_course", "max_missing", "max_gap"):
+            _expect(0 <= getattr(self, name) <= 1, name, "0 to 1", getattr(self, name))
+        _expect(self.min_course > 0, "min_course", "above 0", self.min_course)
+        _expect(self.max_stretch >= 1, "max_stretch", "at least 1", self.max_stretch)
 
 
 @dataclass(frozen=True)
@@ -285,6 +307,17 @@ PRESETS: dict[str, Config] = {
         ),
         disturb=DisturbConfig(draw="modulo", jitter_probability=0.45),
         train=TrainConfig(patience=200),
+    ),
+    # Ours: what and where apart by construction (docs/equivariant.md).
+    "equivariant": Config(
+        preset="equivariant",
+        model=ModelConfig(frame="snippets"),
+        loss=LossConfig(snippet=10.0, centred=True),
+        disturb=DisturbConfig(
+            functions=("reverse", "start", "stretch", "smooth"),
+            draw="in turn",
+        ),
+        train=TrainConfig(schedule="cosine", steps=16_000),
     ),
 }
 

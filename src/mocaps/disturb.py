@@ -1,6 +1,8 @@
 """Disturbances: what should not change the identity of a motion, and the two views made of them.
 
-Each takes (n, L, *points, d) and a generator, and disturbs every sequence in its own way.
+Each takes (n, L, *points, d) and a generator, and disturbs every sequence in its own way. The paper
+has four; ours say what else should not matter. What they do in time they do to all points alike;
+how much, every sequence draws between nothing and the configuration's most.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mocaps.config import DisturbConfig
+from mocaps.data import corrupt
 
 
 def rotate(x: Tensor, generator: torch.Generator, config: DisturbConfig) -> Tensor:
@@ -48,11 +51,92 @@ def mask(x: Tensor, generator: torch.Generator, config: DisturbConfig) -> Tensor
     return x * (_points(x, generator) >= config.mask_probability)
 
 
+def stretch(x: Tensor, generator: torch.Generator, config: DisturbConfig) -> Tensor:
+    """Longer by a factor along a random direction, and shorter by it across."""
+    n, d = len(x), x.shape[-1]
+    direction = torch.nn.functional.normalize(torch.randn(n, d, generator=generator), dim=-1).to(x)
+    k = config.max_stretch ** _amount(x, 1.0, generator)
+    outer = direction[:, :, None] * direction[:, None]
+    across = torch.eye(d, dtype=x.dtype, device=x.device) - outer
+    k = k[:, None, None]
+    return (x.flatten(1, -2) @ (k * outer + across * k ** (-1 / (d - 1)))).view_as(x)
+
+
+def reverse(x: Tensor, generator: torch.Generator, config: DisturbConfig) -> Tensor:
+    """Half of them run backwards."""
+    del config
+    back = torch.rand(len(x), generator=generator).to(x.device) < 0.5
+    return torch.where(_wide(back, x), x.flip(1), x)
+
+
+def start(x: Tensor, generator: torch.Generator, config: DisturbConfig) -> Tensor:
+    """Closed ones begin elsewhere: those that end where they began, to within half a step."""
+    del config
+    n, L = x.shape[:2]
+    flat = x.flatten(2)
+    gap, step = (flat[:, -1] - flat[:, 0]).norm(dim=-1), flat.diff(dim=1).norm(dim=-1).mean(1)
+    shift = (torch.rand(n, generator=generator).to(x) * (L - 1)).long()
+    shift = torch.where(gap <= 0.5 * step, shift, 0)
+    # The last point is the first: it is one of L - 1 places on a circle.
+    at = (torch.arange(L, device=x.device) + shift[:, None]) % (L - 1)
+    at = torch.where(shift[:, None] > 0, at, torch.arange(L, device=x.device))
+    return flat.gather(1, at[:, :, None].expand_as(flat)).view_as(x)
+
+
+def warp(x: Tensor, generator: torch.Generator, config: DisturbConfig) -> Tensor:
+    """Time runs at a speed that changes smoothly."""
+    amount = _amount(x, config.max_warp, generator)
+    return corrupt.warp(x.flatten(2), amount, generator).view_as(x)
+
+
+def partial(x: Tensor, generator: torch.Generator, config: DisturbConfig) -> Tensor:
+    """A part of the course is seen, at full length."""
+    amount = 1 - _amount(x, 1 - config.min_course, generator)
+    return corrupt.partial(x.flatten(2), amount, generator).view_as(x)
+
+
+def noise(x: Tensor, generator: torch.Generator, config: DisturbConfig) -> Tensor:
+    """Gaussian, in units of the motion's size."""
+    amount = _amount(x, config.max_noise, generator)
+    size = corrupt.size(x.flatten(2)) / math.prod(x.shape[2:-1]) ** 0.5  # of one of the points
+    draws = torch.randn(x.shape, generator=generator).to(x)
+    return x + draws * _wide(size[:, 0] * amount, x)
+
+
+def outliers(x: Tensor, generator: torch.Generator, config: DisturbConfig) -> Tensor:
+    """Some points of each track one size off."""
+    points, back = _tracks(x)
+    amount = _amount(points, config.max_outliers + 1, generator).floor()
+    return back(corrupt.outliers(points, amount, generator))
+
+
+def missing(x: Tensor, generator: torch.Generator, config: DisturbConfig) -> Tensor:
+    """A share of the points of each track is unseen, here and there; filled in linearly."""
+    points, back = _tracks(x)
+    amount = _amount(points, config.max_missing, generator)
+    return back(corrupt.missing(points, amount, generator))
+
+
+def gap(x: Tensor, generator: torch.Generator, config: DisturbConfig) -> Tensor:
+    """Likewise, points in a row."""
+    amount = _amount(x, config.max_gap, generator)
+    return corrupt.stretch(x.flatten(2), amount, generator).view_as(x)
+
+
 DISTURBANCES: dict[str, Callable[[Tensor, torch.Generator, DisturbConfig], Tensor]] = {
     "rotate": rotate,
     "smooth": smooth,
     "jitter": jitter,
     "mask": mask,
+    "stretch": stretch,
+    "reverse": reverse,
+    "start": start,
+    "warp": warp,
+    "partial": partial,
+    "noise": noise,
+    "outliers": outliers,
+    "missing": missing,
+    "gap": gap,
 }
 
 
@@ -62,8 +146,10 @@ def view(
     generator: torch.Generator,
     batch_size: int,
 ) -> Float[Tensor, "n L *points d"]:
-    """Every sequence met by one disturbance."""
+    """Every sequence met by one disturbance, or by one after another."""
     n, k = len(x), len(config.functions)
+    if config.draw == "in turn":
+        return _in_turn(x, config, generator)
     if config.draw == "modulo":
         # The released code's draw, batch by batch: k functions with replacement, sample i meets
         # the one at i mod k.
@@ -88,6 +174,35 @@ def views(
     """Two views of several batches at once: of each, its first views and then its second."""
     both = [view(x, config, generator, batch_size) for _ in range(2)]
     return torch.cat([v.unflatten(0, (-1, batch_size)) for v in both], 1)
+
+
+def _in_turn(x: Tensor, config: DisturbConfig, generator: torch.Generator) -> Tensor:
+    """Each disturbance on a share of the sequences."""
+    for name in config.functions:
+        met = torch.rand(len(x), generator=generator) < config.share
+        rows = met.nonzero()[:, 0].to(x.device)
+        seen = x.clone()
+        seen[rows] = DISTURBANCES[name](x[rows], generator, config)
+        x = seen
+    return x
+
+
+def _amount(x: Tensor, most: float, generator: torch.Generator) -> Float[Tensor, " n"]:
+    return torch.rand(len(x), generator=generator).to(x) * most
+
+
+def _wide(values: Tensor, x: Tensor) -> Tensor:
+    """One value a sequence, ready to meet all its numbers."""
+    return values.view(-1, *[1] * (x.ndim - 1))
+
+
+def _tracks(x: Tensor) -> tuple[Float[Tensor, "m L d"], Callable[[Tensor], Tensor]]:
+    """Each point of each sequence as a track of its own, and the way back."""
+    if x.ndim == 3:
+        return x, lambda tracks: tracks
+    points = x.flatten(2, -2).transpose(1, 2)
+    shape = points.shape
+    return points.flatten(0, 1), lambda t: t.view(shape).transpose(1, 2).reshape(x.shape)
 
 
 def _points(x: Tensor, generator: torch.Generator) -> Tensor:

@@ -59,17 +59,12 @@ class Frames:
         x: Float[Tensor, "n L K d"], snippet_length: int, *, reflections: bool = False
     ) -> Frames:
         """The frames of bodies of K points, each point a row of its own: n K rows."""
-        with torch.no_grad():
-            frames = _bodies(x, snippet_length, reflections)
         K = x.shape[2]
-        local = frames.local.transpose(1, 2).flatten(0, 1)
-        if K == 1:
-            return replace(frames, local=local)
-        each = {
-            name: getattr(frames, name).repeat_interleave(K, 0)
-            for name in ("place", "snippets", "whole", "defined")
-        }
-        return Frames(local=local, **each)
+        with torch.no_grad():
+            local, *shared = _of_bodies(x, snippet_length, reflections)
+        if K > 1:
+            shared = [part.repeat_interleave(K, 0) for part in shared]
+        return Frames(local.transpose(1, 2).flatten(0, 1), *shared)
 
     def own(self) -> tuple[Float[Tensor, "n L d"], Frames]:
         """The motions in the frame of the whole, and the same frames seen from there."""
@@ -82,7 +77,8 @@ class Frames:
         return x.flatten(1, 2), replace(self, snippets=snippets, whole=whole)
 
 
-def _bodies(x: Float[Tensor, "n L K d"], l: int, reflections: bool) -> Frames:
+def _of_bodies(x: Float[Tensor, "n L K d"], l: int, reflections: bool) -> tuple[Tensor, ...]:
+    """Local coordinates, place, the snippets' frames, the whole's, and whether it is defined."""
     n, L, K, d = x.shape
     S = L // l
     centre = x.mean((1, 2))
@@ -116,7 +112,7 @@ def _bodies(x: Float[Tensor, "n L K d"], l: int, reflections: bool) -> Frames:
     whole = torch.cat([size[:, None, None] * R[:, 0], centre.unsqueeze(-1)], -1)
     to_world = torch.cat([size[:, None, None] * torch.eye(d).to(x), centre.unsqueeze(-1)], -1)
     snippets = geometry.compose(to_world[:, None], G)
-    return Frames(local, place, snippets, whole, ~rests & found[:, 0])
+    return local, place, snippets, whole, ~rests & found[:, 0]
 
 
 def _moments(x: Float[Tensor, "n time K d"], count: int) -> Float[Tensor, "count n d"]:

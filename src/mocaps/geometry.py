@@ -104,12 +104,12 @@ def homogeneous(T: Float[Tensor, "*batch d d1"]) -> Float[Tensor, "*batch d1 d1"
     return torch.cat([T, last], -2)
 
 
-def apply(T: Float[Tensor, "*batch d d1"], p: Float[Tensor, "*batch n d"]) -> Tensor:
+def apply(T: Float[Tensor, "*#batch d d1"], p: Float[Tensor, "*#batch n d"]) -> Tensor:
     """Points moved."""
     return p @ T[..., :-1].mT + T[..., None, :, -1]
 
 
-def compose(T: Float[Tensor, "*batch d d1"], U: Float[Tensor, "*batch d d1"]) -> Tensor:
+def compose(T: Float[Tensor, "*#batch d d1"], U: Float[Tensor, "*#batch d d1"]) -> Tensor:
     """First U, then T."""
     moved = T[..., :-1] @ U
     return moved + pad(T[..., -1:], (U.shape[-1] - 1, 0))

@@ -194,7 +194,7 @@ class _Mixed(torch.autograd.Function):
 
 
 def moved(
-    G: Float[Tensor, "column row *rest"], T: Float[Tensor, "k column row *rest"]
+    G: Float[Tensor, "column row *#rest"], T: Float[Tensor, "k column row *#rest"]
 ) -> Float[Tensor, "k column row *rest"]:
     """First T, then G, which gets no gradient; columns first."""
     return _Moved.apply(G, T)
