@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 import mocaps
+from mocaps import cli_looks, jobs
 from mocaps import config as configs
-from mocaps import jobs
 from mocaps.errors import InputError
 from mocaps.interrupts import interruptible
 
@@ -42,6 +42,7 @@ data_app = App(name="data", help="Write data sets to files.", help_format="markd
 config_app = App(name="config", help="Look at configurations.", help_format="markdown")
 app.command(data_app)
 app.command(config_app)
+cli_looks.register(app)
 app.register_install_completion_command(help="Complete commands and options in your shell.")
 
 Several = Parameter(consume_multiple=True, negative=())

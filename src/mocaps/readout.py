@@ -1,0 +1,122 @@
+"""What the commands that look at a model print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+_KINDS = {
+    "rotation": "turned",
+    "scale": "enlarged",
+    "translation": "shifted",
+    "composed": "all three",
+}
+_MEASURES = {
+    "drift": "drift of nu",
+    "drift in spreads": "  in nu's spread",
+    "B angle": "B off by: angle, °",
+    "B scale": "  scale, relative",
+    "B translation": "  translation, sizes",
+    "A angle": "A off by: angle, °",
+    "A scale": "  scale, relative",
+    "A translation": "  translation, sizes",
+}
+
+
+def print_invariance(result: Mapping[str, Any], title: str) -> None:
+    """A table a precision, and the verdict."""
+    console = Console()
+    left_out = [
+        f"{result[key]:,} {text}"
+        for key, text in (("undefined", "without a frame"), ("still", "that do not move"))
+        if result[key]
+    ]
+    without = f" ({', '.join(left_out)} left out)" if left_out else ""
+    for name in result["promise"]:
+        if name in result:
+            table = _table(result[name], name)
+            table.title = f"{title} in {name}: {result['sequences']:,} sequences{without}"
+            console.print(table)
+    console.print(
+        "Turned through the whole circle, enlarged 0.1 to 10 times, shifted by up to 100 sizes, "
+        "and all at once.\nA pair is the mean, and what the promise looks at: in float32 what "
+        f"{100 * result['most']:g}% of the sequences keep to over all moves, in float64 the worst "
+        "of all.\nB and A are held against B and A moved likewise: the worst capsule of each "
+        "sequence, whatever its activation; weighted: the capsules' mean by activation.",
+        soft_wrap=False,
+    )
+    for line in verdict_lines(result):
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def _table(part: Mapping[str, Any], precision: str) -> Table:
+    key = "most" if precision == "float32" else "worst"
+    table = Table(title_justify="left", box=SIMPLE_HEAD, padding=(0, 0, 0, 1))
+    table.add_column("", no_wrap=True)
+    kinds = [kind for kind in _KINDS if kind in part["kinds"]]
+    for kind in kinds:
+        table.add_column(_KINDS[kind], justify="right", no_wrap=True)
+    measures = [m for m in _MEASURES if kinds and m in part["kinds"][kinds[0]]]
+    for measure in measures:
+        table.add_row(_MEASURES[measure], *(_pair(part["kinds"][k][measure], key) for k in kinds))
+        weighted = f"{measure}, weighted"
+        if weighted in part["kinds"][kinds[0]]:
+            table.add_row("    weighted", *(_pair(part["kinds"][k][weighted], key) for k in kinds))
+    table.add_section()
+    for name, before in part.get("before", {}).items():
+        after = (number(part["kinds"][k][name]["mean"]) for k in kinds)
+        table.add_row(name, *(f"{number(before)} to {value}" for value in after))
+    for name in part["moves"][0].get("accuracy", {}) if part["moves"] else ():
+        table.add_row(
+            f"{name.removesuffix(' regression')}, %", *(_range(part, kind, name) for kind in kinds)
+        )
+    if part["not_finite"]:
+        table.add_row("not finite", str(part["not_finite"]))
+    return table
+
+
+def _pair(spread: Mapping[str, float], key: str) -> str:
+    return f"{number(spread['mean'])} · {number(spread[key])}"
+
+
+def _range(part: Mapping[str, Any], kind: str, name: str) -> str:
+    found = [m["accuracy"][name] for m in part["moves"] if m["kind"] == kind]
+    known = [100 * value for value in found if value is not None]
+    return f"{min(known):.0f} to {max(known):.0f}" if known else ""
+
+
+def number(value: float) -> str:
+    """
+    >>> number(0.00001234), number(12.345), number(0.0), number(99.7)
+    ('1e-5', '12', '0', '100')
+    """
+    if value == 0:
+        return "0"
+    if abs(value) < 1e-3:
+        return f"{value:.0e}".replace("e-0", "e-")
+    return f"{value:.2g}" if abs(value) < 9.95 else f"{value:.0f}"
+
+
+def verdict_lines(result: Mapping[str, Any]) -> list[str]:
+    """A line a precision, and one for both."""
+    lines, verdict = [], result["verdict"]
+    for name, limits in result["promise"].items():
+        part = verdict.get(name)
+        if part is None:
+            continue
+        who = f"{100 * result['most']:g}% of sequences" if name == "float32" else "all sequences"
+        if "drift" not in part:
+            lines.append(f"{name}: failed: nothing was measured")
+            continue
+        text = f"drift of nu {part['drift']:.1e} for {who} (promised {limits['drift']:g})"
+        if "angle" in part:
+            text += f", B off by {part['angle']:.1e} degrees (promised {limits['angle']:g})"
+        if result[name]["not_finite"]:
+            text += f", {result[name]['not_finite']} sequences not finite"
+        lines.append(f"{name}: {'passed' if part['passed'] else 'failed'}: {text}")
+    lines.append(f"verdict: the promise {'holds' if verdict['passed'] else 'does not hold'}")
+    return lines
