@@ -10,7 +10,7 @@ import pytest
 import small
 import torch
 
-from mocaps import atomic, launch, runs, train
+from mocaps import atomic, launch, locks, runs, train
 from mocaps.errors import InputError
 
 
@@ -145,7 +145,7 @@ def test_an_existing_directory_is_not_trained_into(tmp_path, finished):
 
 
 def test_two_processes_do_not_train_into_one_directory(finished):
-    with runs.locked(finished), pytest.raises(InputError, match=r"another process"):
+    with locks.locked(finished), pytest.raises(InputError, match=r"another process"):
         launch.train(small.config(train__steps=9), finished, resume=True)
 
 

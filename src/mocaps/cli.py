@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 import mocaps
-from mocaps import cli_looks, jobs
+from mocaps import cli_experiments, cli_looks, jobs
 from mocaps import config as configs
 from mocaps.errors import InputError
 from mocaps.interrupts import interruptible
@@ -43,6 +43,8 @@ config_app = App(name="config", help="Look at configurations.", help_format="mar
 app.command(data_app)
 app.command(config_app)
 cli_looks.register(app)
+app.command(cli_experiments.run)
+app.command(cli_experiments.table)
 app.register_install_completion_command(help="Complete commands and options in your shell.")
 
 Several = Parameter(consume_multiple=True, negative=())

@@ -18,7 +18,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from mocaps import atomic, launch, process, progress, report, runs, summary
+from mocaps import atomic, launch, locks, process, progress, report, runs, summary
 from mocaps import config as configs
 from mocaps.config import Config
 from mocaps.errors import InputError
@@ -27,7 +27,7 @@ from mocaps.evaluate import evaluate, own_floors
 COMMAND = "mocaps demo"
 NEIGHBOUR = "1-NN, cosine"
 """The one of the page's nearest neighbours that the small table has room for."""
-_OURS = {runs.CONFIG, runs.METRICS, runs.MODEL, runs.STATE, runs.REPORT, runs.LOCK, report.PAGE}
+_OURS = {runs.CONFIG, runs.METRICS, runs.MODEL, runs.STATE, runs.REPORT, locks.LOCK, report.PAGE}
 
 
 def demo(
@@ -92,7 +92,7 @@ def make_room(out: Path, config: Config, console: Console) -> bool:
         return True
     kind = "finished demo" if (out / report.PAGE).exists() else "unfinished demo of other settings"
     console.print(f"Replacing the {kind} in {out}")
-    with runs.locked(out):
+    with locks.locked(out):
         # Moved first: what is named `out` is always a whole run or nothing.
         grave = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=atomic.SUFFIX, dir=out.parent))
         out.rename(grave / out.name)

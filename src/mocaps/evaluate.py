@@ -58,7 +58,7 @@ def evaluate(
         "test": {"name": score_on.name, "sequences": len(score_on.y)},
         "online_probe": online_accuracy(run, features[1], score_on.y),
         **by_budget(features[0], fit_on.y, features[1], score_on.y),
-        "floors": floors or floors_of(run.config, fit_on, score_on),
+        "floors": floors_of(run.config, fit_on, score_on) if floors is None else floors,
         "parameters": {
             "model": parameter_count(run.model),
             "probe": 0 if run.probe is None else parameter_count(run.probe),
@@ -75,7 +75,12 @@ def evaluate(
 
 def own_floors(config: Config, names: Iterable[str] = FLOORS) -> dict[str, Any]:
     """The floors of a configuration's own sets: they need no run, so they can be had beside it."""
-    return floors_of(config, *_sets(config, None, None), names)
+    return floors_of(config, *own_sets(config), names)
+
+
+def own_sets(config: Config) -> tuple[Labelled, Labelled]:
+    """What a configuration's probes are fitted and scored on where no files are given."""
+    return _sets(config, None, None)
 
 
 def floors_of(

@@ -6,21 +6,15 @@ Whatever ends a run early (Ctrl-C, a kill, a full disk) leaves a directory that 
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import errno
-import os
-import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from mocaps import atomic, process, progress, runs
+from mocaps import atomic, children, locks, process, progress, runs
 from mocaps import train as training
 from mocaps.baselines import build, objective
 from mocaps.config import Config
@@ -31,8 +25,6 @@ from mocaps.model import parameter_count
 from mocaps.probe import OnlineProbe
 from mocaps.progress import Show, Status
 from mocaps.train import Outcome, State
-
-INTERRUPTED = 130
 
 
 def train(
@@ -53,7 +45,7 @@ def train(
     batches = data.of(config)  # first: where the data is bad, nothing is written
     open_writer = _tensorboard() if tensorboard else None
     prepare(config, out, resume=resume, command=command)
-    with runs.locked(out), contextlib.ExitStack() as stack:
+    with locks.locked(out), contextlib.ExitStack() as stack:
         atomic.remove_leftovers(out)
         state = runs.load_state(out)
         step = state.step if state else 0
@@ -95,7 +87,7 @@ def prepare(config: Config, out: Path, *, resume: bool, command: str | None) -> 
     old = _old_config(config, out, resume)
     if old is not None:
         if old != config:
-            with runs.locked(out):
+            with locks.locked(out):
                 runs.write_config(out, config)
         return
     runs.create(out, config)
@@ -143,50 +135,15 @@ def side_by_side(
     stop: Callable[[], bool],
     tensorboard: bool = False,
 ) -> dict[str, tuple[int, str]]:
-    """Trains prepared run directories, one process a core; exit code and last words of each.
-
-    The processes are sessions of their own: only this one decides when they are interrupted.
-    """
-    children: dict[str, subprocess.Popen[str]] = {}
-    lock = threading.Lock()
-
-    def work(name: str, out: Path) -> tuple[int, str]:
-        command = [sys.executable, "-m", "mocaps", "train", "--resume", "--out", str(out)]
-        command += ["--progress", "json"] + (["--tensorboard"] if tensorboard else [])
-        with lock:
-            if stop():
-                return INTERRUPTED, ""
-            child = children[name] = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                start_new_session=True,
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
-            )
-        last = ""
-        assert child.stdout is not None
-        for line in child.stdout:
-            if line.startswith("{"):
-                show(name, Status.from_json(line))
-            elif line.strip():
-                last = line.strip()
-        return child.wait(), last
-
-    workers = min(len(outs), len(os.sched_getaffinity(0)))
-    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        futures = {name: pool.submit(work, name, out) for name, out in outs.items()}
-        waiting, told = set(futures.values()), False
-        while waiting:
-            _, waiting = concurrent.futures.wait(waiting, timeout=0.2)
-            if stop() and not told:
-                told = True
-                with lock:
-                    for child in children.values():
-                        if child.poll() is None:
-                            child.send_signal(signal.SIGINT)
-    return {name: future.result() for name, future in futures.items()}
+    """Trains prepared run directories, one process a core; exit code and last words of each."""
+    commands = {
+        name: ["train", "--resume", "--out", str(out), "--progress", "json"]
+        + (["--tensorboard"] if tensorboard else [])
+        for name, out in outs.items()
+    }
+    return children.side_by_side(
+        commands, hear=lambda name, line: show(name, Status.from_json(line)), stop=stop
+    )
 
 
 def _fresh_modules(config: Config, num_classes: int) -> tuple[torch.nn.Module, OnlineProbe | None]:

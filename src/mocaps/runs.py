@@ -13,12 +13,10 @@ line; a line torn by a kill, and lines of epochs after the saved state, go when 
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import os
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +41,6 @@ CONFIG, METRICS, MODEL, STATE, REPORT = (
     "state.safetensors",
     "report.json",
 )
-LOCK = ".lock"
 _MAY_GROW = ("train.steps", "train.minutes", "train.epochs")
 
 
@@ -150,22 +147,6 @@ def check_same(path: Path, old: Config, new: Config) -> None:
                 f"{path}: cannot resume, {key} was {a!r} and is now {b!r}, but the cosine "
                 "schedule was laid out for the old budget"
             )
-
-
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Only one process trains into a directory; the lock goes with the process, however it ends."""
-    try:
-        import fcntl
-    except ImportError:  # not on Windows
-        yield
-        return
-    with (path / LOCK).open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(f"{path}: another process is training into it") from None
-        yield
 
 
 def write_config(path: Path, config: Config) -> None:

@@ -77,8 +77,8 @@ class Table:
 
 def table(report: Mapping[str, Any], *, with_paper: bool = True) -> Table:
     """The table of an evaluated run; without rows where the run has not been evaluated."""
-    own = _scores(report)
-    floors = {name: _scores(scores) for name, scores in report.get("floors", {}).items()}
+    own = scores_of(report)
+    floors = {name: scores_of(scores) for name, scores in report.get("floors", {}).items()}
     every = [own, *floors.values()]
     probes = [
         (heading, sorted({budget for scores in every for budget in scores.get(key, {})}))
@@ -120,20 +120,20 @@ def verdict(table: Table) -> str:
     first, *others = where
     parts = [f"{first} are ahead of this model in {where[first]}"]
     parts += [f"{name} in {where[name]}" for name in others]
-    beaten = f"Without any learning, {_listed(parts)}."
+    beaten = f"Without any learning, {listed(parts)}."
     behind = [name for name, wins in beaten_by.items() if wins == 0]
     if not behind:
         return beaten
-    return f"{beaten} This model is ahead of {_listed(behind)} throughout."
+    return f"{beaten} This model is ahead of {listed(behind)} throughout."
 
 
 def _share(wins: int, total: int) -> str:
     return "every column" if wins == total else f"{wins} of {total} columns"
 
 
-def _listed(parts: list[str]) -> str:
+def listed(parts: list[str]) -> str:
     """
-    >>> _listed(["a", "b", "c"])
+    >>> listed(["a", "b", "c"])
     'a, b and c'
     """
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
@@ -142,7 +142,7 @@ def _listed(parts: list[str]) -> str:
 Scores = dict[str, dict[int, Cell]]
 
 
-def _scores(representation: Mapping[str, Any]) -> Scores:
+def scores_of(representation: Mapping[str, Any]) -> Scores:
     """Accuracies of a representation by probe and label budget."""
     neighbours = representation.get("nearest_neighbour", {})
     found = {"logistic": representation.get("logistic", {}), **neighbours}

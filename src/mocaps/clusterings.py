@@ -1,0 +1,110 @@
+"""The paper's clusterings of Trajectory20: k-means, k-means under DTW, and k-Shape, by tslearn.
+
+They learn nothing that could be probed. Each is fitted on the set "labels" without its labels; the
+Hungarian method then gives every cluster the class that makes most of that set right, and the
+accuracy is that of the same clusters with the same classes on the set "test".
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.optimize import linear_sum_assignment
+
+from mocaps.data.trajectory20 import trajectory20
+from mocaps.errors import InputError
+from mocaps.probe import balanced_subset
+
+
+def matched(
+    clusters: Int[np.ndarray, " n"], y: Int[np.ndarray, " n"], count: int
+) -> Int[np.ndarray, " count"]:
+    """Of each cluster, the class it stands for: one to one, as many right as can be.
+
+    A cluster without a class, where there are more clusters than classes, stands for -1.
+    """
+    table = np.zeros((count, int(y.max()) + 1), dtype=np.int64)
+    np.add.at(table, (clusters, y), 1)
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    classes = np.full(count, -1)
+    classes[rows] = columns
+    return classes
+
+
+def cluster(
+    method: str,
+    *,
+    clusters: int = 20,
+    sequences: int = 10_000,
+    restarts: int = 1,
+    iterations: int = 50,
+    barycentre_iterations: int = 100,
+    length: int = 32,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Accuracy of a clustering of Trajectory20, a fraction, ready for JSON."""
+    x, y = (part.numpy() for part in trajectory20("labels", length))
+    drawn = balanced_subset(y, sequences, seed)
+    x, y = x[drawn].astype(np.float64), y[drawn]
+    test_x, test_y = (part.numpy() for part in trajectory20("test", length))
+    model = _model(method, clusters, restarts, iterations, barycentre_iterations, seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of numba's threads, and of empty clusters tried again
+        found = model.fit_predict(_prepared(method, x))
+        test = _predicted(method, model, test_x.astype(np.float64))
+    classes = matched(found, y, clusters)
+    return {
+        "cluster_accuracy": float(np.mean(classes[test] == test_y)),
+        "cluster_accuracy_fitted": float(np.mean(classes[found] == y)),
+        "iterations": int(model.n_iter_),
+        "train": {"name": "t20 labels", "sequences": len(y)},
+        "test": {"name": "t20 test", "sequences": len(test_y)},
+    }
+
+
+def _model(
+    method: str,
+    clusters: int,
+    restarts: int,
+    iterations: int,
+    barycentre_iterations: int,
+    seed: int,
+) -> Any:
+    os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+    try:
+        from tslearn.clustering import KShape, TimeSeriesKMeans
+    except ImportError:
+        raise InputError(
+            "expected tslearn for a clustering, found none; "
+            "install it with: pip install 'mocaps[clusterings]'"
+        ) from None
+    common: dict[str, Any] = {"max_iter": iterations, "n_init": restarts, "random_state": seed}
+    if method == "k-shape":
+        return KShape(clusters, **common)
+    if method == "dtw-kmeans":
+        return TimeSeriesKMeans(
+            clusters, metric="dtw", max_iter_barycenter=barycentre_iterations, **common
+        )
+    if method != "kmeans":
+        raise InputError(f"expected a clustering among kmeans, dtw-kmeans, k-shape, got {method!r}")
+    return TimeSeriesKMeans(clusters, metric="euclidean", **common)
+
+
+def _prepared(method: str, x: Float[np.ndarray, "n L d"]) -> Float[np.ndarray, "n L d"]:
+    """k-Shape wants each axis of each sequence at mean zero and deviation one."""
+    if method != "k-shape":
+        return x
+    from tslearn.preprocessing import TimeSeriesScalerMeanVariance
+
+    return TimeSeriesScalerMeanVariance().fit_transform(x)
+
+
+def _predicted(method: str, model: Any, x: Float[np.ndarray, "n L d"]) -> Int[np.ndarray, " n"]:
+    if method == "k-shape":
+        # tslearn 0.10 divides what it predicts by the norms of what it was fitted on.
+        model.norms_ = np.linalg.norm(_prepared(method, x), axis=(1, 2))
+    return model.predict(x)

@@ -1,0 +1,230 @@
+"""A table of results written down: plain text, Markdown, CSV and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mocaps import atomic
+from mocaps.experiments.results import BUDGETS, LABELS, PROBES, Line, ResultTable
+from mocaps.summary import Cell
+
+NONE = "–"
+WIDTH = 100
+CAPTION = (
+    "Accuracy in % on 10,000 test motions, mean ± standard error over seeds. “accuracy” is, as in "
+    "the paper, of the classifier trained along (of clusterings, of clusters matched to classes); "
+    f"the others of probes fitted afterwards on frozen features with {LABELS:,} labels. Parameters "
+    "include the classifier trained along."
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    heading: str
+    of: Callable[[Line], Cell | str | None]
+
+
+def columns(table: ResultTable) -> list[Column]:
+    """Of every format but CSV; the paper's numbers where it has any."""
+    found = [Column("", lambda line: line.label)]
+    for i, heading in enumerate(table.headings):
+        found.append(Column(heading, lambda line, i=i: line.cells[i]))
+    found.append(Column("parameters", lambda line: _whole(line.parameters)))
+    if any(line.paper_parameters for line in table.lines):
+        found.append(Column("paper's", lambda line: _thousands(line.paper_parameters)))
+    found.append(Column("steps", lambda line: _whole(line.mean("steps"))))
+    found.append(Column("seeds", lambda line: line.seeds))
+    found.append(Column("accuracy", lambda line: line.accuracy))
+    if any(line.paper for line in table.lines):
+        found.append(Column("paper's", lambda line: line.paper))
+    for probe, name in PROBES.items():
+        found.append(Column(name, lambda line, probe=probe: line.probed(probe)))
+    return found
+
+
+def text(table: ResultTable) -> str:
+    """For a terminal."""
+    head, groups = _grid(table, lambda cell, _: _plain(cell))
+    rows = [row for group in groups for row in group]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
+
+    def aligned(row: Sequence[str]) -> str:
+        first, *others = zip(row, widths, strict=True)
+        cells = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]
+        return "  ".join(cells).rstrip()
+
+    lines = [table.title, "", aligned(head)]
+    for group in groups:
+        lines += [rule, *map(aligned, group)]
+    lines += [rule, *(wrapped for note in _notes(table) for wrapped in ("", *_wrapped(note)))]
+    return "\n".join(lines) + "\n"
+
+
+def markdown(table: ResultTable) -> str:
+    """The best of each column is bold."""
+
+    def cell_text(cell: Cell | str | None, best: bool) -> str:
+        words = _plain(cell).replace("|", "\\|")
+        return f"**{words}**" if best else words
+
+    head, groups = _grid(table, cell_text)
+    lines = [f"## {table.title}", "", _piped(head), _piped(["---", *["---:"] * (len(head) - 1)])]
+    lines += [_piped(row) for group in groups for row in group]
+    lines += [line for note in _notes(table) for line in ("", note)]
+    return "\n".join(lines) + "\n"
+
+
+def latex(table: ResultTable) -> str:
+    """Needs booktabs; the best of each column is bold."""
+
+    def cell_text(cell: Cell | str | None, best: bool) -> str:
+        words = _tex(_plain(cell))
+        return rf"\textbf{{{words}}}" if best else words
+
+    head, groups = _grid(table, cell_text)
+    spec = "l" + "r" * (len(head) - 1)
+    lines = [r"\begin{table}", r"  \centering"]
+    lines += [rf"  \caption{{{_tex(table.title)}. {_tex(CAPTION)}}}"]
+    lines += [rf"  \label{{tab:{table.name}}}", rf"  \begin{{tabular}}{{@{{}}{spec}@{{}}}}"]
+    lines += [r"    \toprule", rf"    {' & '.join(map(_tex, head))} \\"]
+    for group in groups:
+        lines += [r"    \midrule", *(rf"    {' & '.join(row)} \\" for row in group)]
+    lines += [r"    \bottomrule", r"  \end{tabular}"]
+    lines += [rf"  \par\footnotesize {_tex(note)}" for note in table.notes]
+    return "\n".join([*lines, r"\end{table}"]) + "\n"
+
+
+def comma_separated(table: ResultTable) -> str:
+    """Everything, one row a line: percent with two decimals, empty where there is nothing."""
+    lines = [dict(_everything(table, line)) for line in table.lines]
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(lines[0]) if lines else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return file.getvalue()
+
+
+FORMATS: dict[str, tuple[str, Callable[[ResultTable], str]]] = {
+    "text": ("txt", text),
+    "markdown": ("md", markdown),
+    "csv": ("csv", comma_separated),
+    "latex": ("tex", latex),
+}
+"""The formats, each with the ending of its files."""
+
+
+def write(table: ResultTable, folder: Path) -> list[Path]:
+    """The table in every format."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for ending, render in FORMATS.values():
+        file = folder / f"{table.name}.{ending}"
+        atomic.write_text(file, render(table))
+        written.append(file)
+    return written
+
+
+def _grid(
+    table: ResultTable, cell_text: Callable[[Cell | str | None, bool], str]
+) -> tuple[list[str], list[list[list[str]]]]:
+    """Headings, and the groups of rows, as text; beside each cell, whether it is the best of its
+    column. The paper's column is not ours to be best in."""
+    wanted = columns(table)
+    tops = []
+    for column in wanted:
+        found = [column.of(line) for line in table.lines] if column.heading != "paper's" else []
+        tops.append(max((cell.mean for cell in found if isinstance(cell, Cell)), default=None))
+
+    def row(line: Line) -> list[str]:
+        cells = [column.of(line) for column in wanted]
+        best = [
+            isinstance(cell, Cell) and cell.mean == top
+            for cell, top in zip(cells, tops, strict=True)
+        ]
+        return [cell_text(cell, is_best) for cell, is_best in zip(cells, best, strict=True)]
+
+    return [c.heading for c in wanted], [[row(line) for line in group] for group in table.groups]
+
+
+def _everything(table: ResultTable, line: Line) -> Iterator[tuple[str, object]]:
+    yield "table", table.name
+    yield "experiment", line.experiment.name
+    yield "label", line.label
+    yield from zip(table.headings, line.cells, strict=True)
+    yield "kind", line.kind
+    yield "seeds", len(line.reports)
+    yield "seeds_wanted", len(line.experiment.seeds)
+    yield "parameters", line.parameters
+    yield "paper_parameters", line.paper_parameters
+    for key in ("steps", "kept_step", "seconds"):
+        mean = line.mean(key)
+        yield key, None if mean is None else round(mean)
+    yield from _percent("accuracy", line.accuracy)
+    yield from _percent("paper_accuracy", line.paper)
+    for probe in PROBES:
+        for budget in BUDGETS:
+            name = probe if probe == "logistic" else f"1nn_{probe}"
+            yield from _percent(f"{name}_{budget}", line.probed(probe, budget))
+
+
+def _percent(name: str, cell: Cell | None) -> Iterator[tuple[str, object]]:
+    yield name, None if cell is None else f"{100 * cell.mean:.2f}"
+    error = None if cell is None else cell.error
+    yield f"{name}_error", None if error is None else f"{100 * error:.2f}"
+
+
+def _notes(table: ResultTable) -> list[str]:
+    return [CAPTION, *table.notes]
+
+
+def _plain(cell: Cell | str | None) -> str:
+    if isinstance(cell, Cell):
+        return f"{cell.text} {cell.error_text}".strip()
+    return cell or NONE
+
+
+def _piped(row: Sequence[str]) -> str:
+    return f"| {' | '.join(row)} |"
+
+
+def _wrapped(note: str) -> list[str]:
+    return textwrap.wrap(note, WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def _whole(number: float | None) -> str | None:
+    return None if number is None else f"{round(number):,}"
+
+
+def _thousands(number: int | None) -> str | None:
+    """
+    >>> _thousands(1_078_000)
+    '1,078k'
+    """
+    return None if number is None else f"{number // 1000:,}k"
+
+
+_TEX = {
+    "\\": r"\textbackslash{}",
+    **{sign: f"\\{sign}" for sign in "#%&_${}"},
+    "±": r"$\pm$",
+    NONE: "--",
+    "×": r"$\times$",
+    "“": "``",
+    "”": "''",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+
+
+def _tex(words: str) -> str:
+    """
+    >>> print(_tex("#Sni: 5 ± 1 %"))
+    \\#Sni: 5 $\\pm$ 1 \\%
+    """
+    return "".join(_TEX.get(sign, sign) for sign in words)
