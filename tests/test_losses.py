@@ -63,8 +63,17 @@ def test_centred_contrast_does_not_see_a_shift():
 
 
 def test_total_weighs_each_term():
-    terms = LossTerms(*(torch.tensor(float(10**i)) for i in range(5)))
-    weights = LossConfig(snippet=1, segment=2, contrast=3, smoothness=4, sparsity=5)
-    assert terms.total(weights) == 1 + 20 + 300 + 4000 + 50000
+    terms = LossTerms(*(torch.tensor(float(10**i)) for i in range(6)))
+    weights = LossConfig(snippet=1, segment=2, contrast=3, smoothness=4, sparsity=5, spread=6)
+    assert terms.total(weights) == 1 + 20 + 300 + 4000 + 50000 + 600000
     with pytest.raises(ValueError, match="expected at least one loss weight above 0"):
         terms.total(LossConfig(snippet=0, segment=0, contrast=0, smoothness=0, sparsity=0))
+
+
+def test_spread_costs_a_capsule_that_is_always_as_active():
+    from mocaps.losses import SPREAD, spread_loss
+
+    still, lively = torch.full((40, 1), 0.4), (torch.arange(40) % 2).float()[:, None]
+    assert spread_loss(lively) == 0
+    assert spread_loss(still).item() == pytest.approx(SPREAD, abs=2e-3)
+    assert spread_loss(torch.cat([still, lively], 1)) == spread_loss(still)

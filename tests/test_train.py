@@ -207,7 +207,7 @@ def test_another_module_with_embed_trains_on_the_contrast_alone():
         features = model.embed(views)
         zero = features.new_zeros(())
         contrast = losses.contrast_of(features, weights)
-        return losses.LossTerms(zero, zero, contrast, zero, zero), features
+        return losses.LossTerms(zero, zero, contrast, zero, zero, zero), features
 
     config = small.config(train__steps=60, train__learning_rate=0.01, train__batch_size=16)
     torch.manual_seed(0)

@@ -132,4 +132,4 @@ def objective(
     assert isinstance(model, Baseline)
     features = model.embed(views)
     zero = torch.zeros(())
-    return LossTerms(zero, zero, contrast_of(features, config), zero, zero), features
+    return LossTerms(zero, zero, contrast_of(features, config), zero, zero, zero), features

@@ -163,6 +163,8 @@ class LossConfig:
     smoothness: float = 0.5
     sparsity: float = 0.05
     """Of |nu|^2; the released code halves the norm, which is a weight of 0.025."""
+    spread: float = 0.0
+    """Ours: how much it costs a segment capsule to be as active on one motion as on any other."""
     temperature: float = 0.1
     """tau."""
     positive_in_denominator: bool = True
@@ -175,7 +177,7 @@ class LossConfig:
     """Subtract the batch mean of nu before the cosine of Eq. 7 (ours: the contrast starts)."""
 
     def __post_init__(self) -> None:
-        for name in ("snippet", "segment", "contrast", "smoothness", "sparsity"):
+        for name in ("snippet", "segment", "contrast", "smoothness", "sparsity", "spread"):
             _expect(getattr(self, name) >= 0, name, "0 or more", getattr(self, name))
         _expect(self.temperature > 0, "temperature", "positive", self.temperature)
 

@@ -30,6 +30,8 @@ class LossTerms:
     contrast: Scalar
     smoothness: Scalar
     sparsity: Scalar
+    spread: Scalar
+    """Ours, not the paper's."""
 
     def total(self, weights: LossConfig) -> Scalar:
         """Eq. 9."""
@@ -115,6 +117,21 @@ def sparsity_loss(nu: Float[Tensor, "n M"]) -> Scalar:
     return nu.square().sum() / len(nu)  # Eq. (8)
 
 
+SPREAD = 0.3
+"""Deviation of an activation over motions that is enough: a capsule that is off half of the time
+and on otherwise has 0.5."""
+
+
+def spread_loss(nu: Float[Tensor, "n M"]) -> Scalar:
+    """How much the capsules lack of telling motions apart by their activations.
+
+    The contrast does not see how far activations move, only in which direction, and with it alone
+    they stay within some thousandths of each other: nothing would be active, or everything.
+    """
+    deviation = (nu.var(0) + 1e-6).sqrt()
+    return F.relu(SPREAD - deviation).sum()
+
+
 def contrast_of(nu: Float[Tensor, "twice_n features"], config: LossConfig) -> Scalar:
     """Eq. 7 in the configuration's reading."""
     return contrast_loss(
@@ -154,5 +171,6 @@ def objective(
         contrast=contrast_of(together, config),
         smoothness=smoothness,
         sparsity=sparsity_loss(nu),
+        spread=spread_loss(nu) if config.spread else nu.new_zeros(()),
     )
     return terms, together

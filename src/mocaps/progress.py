@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 PLAIN_EVERY = 10.0  # seconds between the lines of one run where nobody watches live
-TERMS = ("snippet", "segment", "contrast", "smoothness", "sparsity")
+TERMS = ("snippet", "segment", "contrast", "smoothness", "sparsity", "spread")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Meter:
         left = [max(0.0, 60 * self._minutes - seconds)] if self._minutes else []
         if self._total and self._rate:
             left.append((self._total - step) / self._rate)
-        shown = {name: terms[name] for name in TERMS if name in terms}
+        shown = {name: terms[name] for name in TERMS if terms.get(name)}  # 0: has no part in it
         seconds_left = min(left) if left else None
         self._show(Status(step, self._total, self._rate, shown, self._accuracy, seconds_left))
 

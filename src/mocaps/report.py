@@ -32,7 +32,7 @@ HERO = (
     *("cubic 1", "spiral", "astroid"),
     *("absolute sine", "triangle", "cubic 3"),
 )
-TERMS = ("snippet", "segment", "contrast", "smoothness", "sparsity")
+TERMS = ("snippet", "segment", "contrast", "smoothness", "sparsity", "spread")
 
 
 def write_page(run_dir: str | Path, out: Path | None = None) -> Path:
@@ -349,7 +349,7 @@ def picture_of_training(run: Run) -> Picture | None:
     records = [r for r in run.metrics if "epoch" in r]
     if not records:
         return None
-    terms = {term: [r[term] for r in records] for term in TERMS if term in records[0]}
+    terms = {term: [r[term] for r in records] for term in TERMS if records[0].get(term)}
     accuracy = [r.get("validation_accuracy", np.nan) for r in records]
     figure = figures.loss_curves(
         [r["epoch"] for r in records],
