@@ -9,7 +9,7 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from mocaps import drawing, figures, svg
+from mocaps import charts, drawing, figures, svg
 from mocaps.errors import InputError
 
 rng = np.random.default_rng(0)
@@ -47,7 +47,7 @@ EXAMPLES = {
         range(1, 10), {"snippet": np.ones(9), "contrast": 0.5 ** np.arange(9)}, rng.random(9)
     ),
     "confusion": lambda: figures.confusion(*rng.integers(0, 3, (2, 99)), NAMES),
-    "full turn": lambda: figures.full_turn(
+    "full turn": lambda: charts.full_turn(
         np.arange(361), rng.random((2, 361)), ["ours", "theirs"], rng.random((2, 361))
     ),
     "space": lambda: figures.segment_templates(walks(9, 16, 3), rng.random(9)),
@@ -176,7 +176,7 @@ def test_confusion_counts_in_percent_of_the_true_pattern():
 def test_full_turn_draws_each_curve_in_a_colour_and_dash_of_its_own():
     angles = np.arange(0, 361, 5)
     cosines = rng.random((3, len(angles)))
-    figure = figures.full_turn(angles, cosines, ["a", "b", "c"])
+    figure = charts.full_turn(angles, cosines, ["a", "b", "c"])
     lines = panels(figure)[0].lines
     for line, curve in zip(lines, cosines, strict=True):
         np.testing.assert_array_equal(line.get_ydata(), curve)

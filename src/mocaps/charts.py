@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -55,6 +56,17 @@ def invariance(result: Mapping[str, Any]) -> Figure:
         ax.set_xlabel(text, fontsize=7, color=MUTED, labelpad=2)
     _legend(figure, [name for name in PRECISIONS if name in result])
     return figure
+
+
+def turn(curves: Mapping[str, Mapping[str, Any]]) -> Figure:
+    """A curve a model; behind its name the cosine between different motions."""
+    labels = [
+        name if curve["others"] is None else f"{name} (other motions: {curve['others']:.2f})"
+        for name, curve in curves.items()
+    ]
+    each = list(curves.values())
+    cosines, phi = (np.array([curve[key] for curve in each]) for key in ("cosine", "phi"))
+    return full_turn(np.array(each[0]["theta"]), cosines, labels, phi)
 
 
 def _measure(
@@ -141,3 +153,42 @@ def _legend(figure: Figure, names: list[str]) -> None:
         handles=handles, loc="lower left", ncols=5, fontsize=7, frameon=False, labelcolor=INK,
         handlelength=2.6,
     )  # fmt: skip
+
+
+def full_turn(
+    angles: Float[np.ndarray, " angles"],
+    cosines: Float[np.ndarray, "curves angles"],
+    labels: Sequence[str],
+    phi: Float[np.ndarray, "curves angles"] | None = None,
+) -> Figure:
+    """What a turn of the input by each angle (degrees) does to nu, and to the angle of B.
+
+    Left, the cosine between nu before and after: 1 is invariant. Right, by how much the
+    transformation turned: the diagonal is equivariant.
+    """
+    rows = -(-len(labels) // 2)
+    bottom = 0.55 + 0.19 * rows
+    figure, axes = panels(
+        1 if phi is None else 2, 2, (2.7, 1.9), gap=(0.6, 0), margin=(0.5, bottom, 0.2, 0.4)
+    )
+    style = [(c, d) for d, c in zip(DASHES, CURVES, strict=True)]
+    for i, (curve, label) in enumerate(zip(cosines, labels, strict=True)):
+        colour, dash = style[i % len(style)]
+        axes[0].plot(angles, curve, color=colour, linestyle=dash, linewidth=1.6, label=label)
+    axes[0].set_ylim(min(0.0, float(cosines.min())) - 0.02, 1.03)
+    axes[0].set_title("cosine between ν before and after", loc="left", fontsize=8, color=INK)
+    if phi is not None:
+        axes[1].plot(angles, angles, color=SHADE, linewidth=3.5, solid_capstyle="round")
+        for i, curve in enumerate(phi):
+            colour, dash = style[i % len(style)]
+            axes[1].plot(angles, curve, color=colour, linestyle=dash, linewidth=1.6)
+        axes[1].set_title("angle φ of the transformation", loc="left", fontsize=8, color=INK)
+        axes[1].set_yticks(np.arange(0, 361, 90), [f"{a}°" for a in range(0, 361, 90)])
+    for ax in axes:
+        scales(ax)
+        ax.set_xticks(np.arange(0, 361, 90), [f"{a}°" for a in range(0, 361, 90)])
+        ax.set_xlabel("the input is turned by", fontsize=7, color=MUTED, labelpad=2)
+    figure.legend(
+        loc="lower left", ncols=2, fontsize=7, frameon=False, labelcolor=INK, handlelength=2.6
+    )
+    return figure

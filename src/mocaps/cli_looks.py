@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json as json_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
+if TYPE_CHECKING:
+    from mocaps.runs import Run
+
 Several = Parameter(consume_multiple=True, negative=())
 Flag = Parameter(negative=())
+TURNED = 500  # sequences that a full turn is the mean of
 
 
 def register(app: App) -> None:
     """Adds the commands to the program."""
-    app.command(invariance)
+    for command in (invariance, learned, turn):
+        app.command(command)
 
 
 def invariance(
@@ -61,6 +66,7 @@ def invariance(
     from mocaps import invariance as certificates
 
     process.settle()
+    standins.check_picture(out)
     named = () if run is None else (run,)
     looked_at = standins.one(named, released, () if random is None else (random,))
     x, y, what = standins.sequences(looked_at.config, data, rows)
@@ -77,4 +83,160 @@ def invariance(
         readout.print_invariance(result, f"{standins.title(looked_at)} on {what}")
         if out is not None:
             print(out)
+    return 0
+
+
+def learned(
+    run: Path | None = None,
+    /,
+    *,
+    pattern: Annotated[list[str] | None, Several] = None,
+    sample: Annotated[list[int] | None, Several] = None,
+    released: Path | None = None,
+    random: str | None = None,
+    data: Path | None = None,
+    top: int = 5,
+    point: int = 0,
+    out: Path | None = None,
+    json: Annotated[bool, Flag] = False,
+) -> int:
+    """Show what a model has learned, as the paper does: its templates, and tables of how B follows.
+
+    Of a motion that is turned by -10 to 10 degrees, and of one that is shifted, the segment
+    capsules of highest nu and the angle phi, or the translation, of their B. Bold numbers are
+    among the best in every column.
+
+    Example: `mocaps learned runs/first --pattern hexagon "absolute sine" --out learned`
+
+    Parameters
+    ----------
+    run
+        A run directory that `mocaps train` made.
+    pattern
+        Names of patterns; the first test sequence of each. By default, the paper's two.
+    sample
+        Numbers of sequences, in the place of patterns.
+    released
+        The .npz with the authors' released weights, in the place of a run.
+    random
+        A preset, a run directory or a TOML file whose untrained model takes the place of a run.
+    data
+        .npz with x (n, L, d) to take the sequences from. By default, the run's test sequences.
+    top
+        How many capsules.
+    point
+        Of sequences of several points, the one to look at.
+    out
+        A directory for tables.md, learned.json and pictures of the templates and of a full turn.
+    json
+        Print JSON instead of tables.
+    """
+    from mocaps import learned as tables
+    from mocaps import process, readout, standins
+
+    process.settle()
+    named = () if run is None else (run,)
+    seen = standins.one(named, released, () if random is None else (random,))
+    x, y, _ = standins.sequences(seen.config, data)
+    chosen = standins.chosen(seen.config, x, y, pattern or (), sample or ())
+    found, grids = {}, []
+    for name, i in chosen.items():
+        unit = tables.unit_of(x[i], seen.config.data.name == "t20" and data is None)
+        shifts = [(unit * a, unit * b) for a, b in tables.SHIFTS]
+        rotations = tables.rotation_table(seen.model, x[i], top=top, point=point)
+        translations = tables.translation_table(seen.model, x[i], shifts, top=top, point=point)
+        found[name] = {"sample": i, "rotations": rotations, "translations": translations}
+        grids.append(readout.Grid.of_rotations(rotations, name))
+        grids.append(readout.Grid.of_translations(translations, name))
+    if out is not None:
+        _write_learned(out, seen, found, [grid.markdown() for grid in grids])
+    if json:
+        print(json_module.dumps(found, indent=1))
+        return 0
+    for grid in grids:
+        grid.show()
+    if out is not None:
+        print(out)
+    return 0
+
+
+def _write_learned(out: Path, seen: Run, found: dict[str, Any], grids: list[str]) -> None:
+    from mocaps import atomic, charts, figures, standins
+    from mocaps import learned as tables
+    from mocaps.look import Look
+
+    out.mkdir(parents=True, exist_ok=True)
+    look = Look.at(seen)
+    x, _, _ = standins.sequences(seen.config, None, TURNED)
+    curve = tables.full_turn(seen.model, x)
+    name = standins.title(seen)
+    pictures = {
+        "snippet-templates": figures.snippet_templates(
+            look.model.snippet_templates().numpy(), look.mean_snippet_activation
+        ),
+        "turn": charts.turn({name: curve}),
+    }
+    if look.model.segment is not None:
+        pictures["segment-templates"] = figures.segment_templates(
+            look.model.segment_templates().numpy(), look.mean_activation
+        )
+    for title, figure in pictures.items():
+        standins.save(figure, out / f"{title}.svg", title.replace("-", " "))
+    atomic.write_text(out / "tables.md", "\n".join([f"# What {name} learned\n", *grids]))
+    everything = {"motions": found, "full_turn": curve}
+    atomic.write_text(out / "learned.json", json_module.dumps(everything, indent=1) + "\n")
+
+
+def turn(
+    runs: Annotated[list[Path] | None, Parameter(negative=())] = None,
+    /,
+    *,
+    out: Path | None = None,
+    released: Path | None = None,
+    random: Annotated[list[str] | None, Several] = None,
+    data: Path | None = None,
+    rows: int = TURNED,
+    json: Annotated[bool, Flag] = False,
+) -> int:
+    """Turn motions through a full circle, and compare what models make of it.
+
+    Draws cos(nu(0), nu(theta)) and the angle phi of B against theta, the mean over many test
+    sequences, a curve a model: runs, the released weights and random ones.
+
+    Example: `mocaps turn runs/first --released weights.npz --random paper --out turn.svg`
+
+    Parameters
+    ----------
+    runs
+        Run directories that `mocaps train` made.
+    out
+        The .svg to draw.
+    released
+        The .npz with the authors' released weights.
+    random
+        Presets, run directories or TOML files whose untrained models are turned too.
+    data
+        .npz with x (n, L, d) to turn. By default, each run's own test sequences.
+    rows
+        At most so many sequences, spread evenly over all.
+    json
+        Print JSON with every angle.
+    """
+    from mocaps import charts, process, readout, standins
+    from mocaps import learned as tables
+
+    process.settle()
+    standins.check_picture(out)
+    curves = {}
+    for seen in standins.gather(runs or (), released, random or ()):
+        x, _, _ = standins.sequences(seen.config, data, rows)
+        curves[standins.title(seen)] = tables.full_turn(seen.model, x)
+    if out is not None:
+        standins.save(charts.turn(curves), out, "a full turn")
+    if json:
+        print(json_module.dumps(curves, indent=1))
+        return 0
+    readout.print_turn(curves)
+    if out is not None:
+        print(out)
     return 0

@@ -18,11 +18,9 @@ from numpy.typing import ArrayLike
 from mocaps.drawing import (
     ACCENT,
     CURVES,
-    DASHES,
     FAINT,
     INK,
     MUTED,
-    SHADE,
     add,
     bare,
     clipped,
@@ -293,43 +291,3 @@ def _label_matrix(ax: Axes, names: Sequence[str]) -> None:
     ax.vlines(borders, -0.5, k - 0.5, colors=FAINT, linewidths=0.6, zorder=0)
     ax.set_xlabel("taken for", fontsize=7.5, color=MUTED, labelpad=6)
     ax.set_ylabel("true pattern", fontsize=7.5, color=MUTED, labelpad=6)
-
-
-def full_turn(
-    angles: Float[np.ndarray, " angles"],
-    cosines: Float[np.ndarray, "curves angles"],
-    labels: Sequence[str],
-    phi: Float[np.ndarray, "curves angles"] | None = None,
-) -> Figure:
-    """What a turn of the input by each angle (degrees) does to nu, and to the angle of B.
-
-    Left, the cosine between nu before and after: 1 is invariant. Right, by how much the
-    transformation turned: the diagonal is equivariant.
-    """
-    angles = _array(angles, "angles", None)
-    cosines = _array(cosines, "cosines", len(labels), len(angles))
-    figure, axes = panels(
-        1 if phi is None else 2, 2, (2.7, 1.9), gap=(0.6, 0), margin=(0.5, 0.75, 0.2, 0.4)
-    )
-    style = [(c, d) for d, c in zip(DASHES, CURVES, strict=True)]
-    for i, (curve, label) in enumerate(zip(cosines, labels, strict=True)):
-        colour, dash = style[i % len(style)]
-        axes[0].plot(angles, curve, color=colour, linestyle=dash, linewidth=1.6, label=label)
-    axes[0].set_ylim(min(0.0, float(cosines.min())) - 0.02, 1.03)
-    axes[0].set_title("cosine between ν before and after", loc="left", fontsize=8, color=INK)
-    if phi is not None:
-        phi = _array(phi, "phi", len(labels), len(angles))
-        axes[1].plot(angles, angles, color=SHADE, linewidth=3.5, solid_capstyle="round")
-        for i, curve in enumerate(phi):
-            colour, dash = style[i % len(style)]
-            axes[1].plot(angles, curve, color=colour, linestyle=dash, linewidth=1.6)
-        axes[1].set_title("angle φ of the transformation", loc="left", fontsize=8, color=INK)
-        axes[1].set_yticks(np.arange(0, 361, 90), [f"{a}°" for a in range(0, 361, 90)])
-    for ax in axes:
-        scales(ax)
-        ax.set_xticks(np.arange(0, 361, 90), [f"{a}°" for a in range(0, 361, 90)])
-        ax.set_xlabel("the input is turned by", fontsize=7, color=MUTED, labelpad=2)
-    figure.legend(
-        loc="lower left", ncols=4, fontsize=7, frameon=False, labelcolor=INK, handlelength=2.6
-    )
-    return figure

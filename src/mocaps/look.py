@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from mocaps import drawing, geometry
@@ -16,6 +17,7 @@ from mocaps.config import Config
 from mocaps.data import batches
 from mocaps.data.trajectory20 import PATTERNS, trajectory20
 from mocaps.errors import InputError
+from mocaps.frames import Frames
 from mocaps.model import MCAE, MultiPointMCAE
 from mocaps.runs import Run
 
@@ -39,10 +41,16 @@ class Look:
     names: tuple[str, ...]
     points: int
     """How many sequences the model sees of one sample."""
+    frames: Frames | None = None
+    """Of a body's points, those of the body; None where each sequence has its own, or none."""
 
     @classmethod
-    def at(cls, run: Run) -> Look:
-        x, y, names = test_data(run.config)
+    def at(cls, run: Run, x: Tensor | None = None, y: np.ndarray | None = None) -> Look:
+        """A look at the run's test sequences, or at others."""
+        if x is None:
+            x, y, names = test_data(run.config)
+        else:
+            names = names_of(run.config, y)
         model = run.model
         if not isinstance(model, MCAE | MultiPointMCAE):
             kind = run.config.baseline.kind
@@ -53,15 +61,25 @@ class Look:
             if isinstance(model, MCAE):
                 return cls(model, x, y, guesses, names, 1)
             points = len(model.fold(x[:1]))
-            folded = model.fold(x[: max(1, MOST_SEQUENCES // points)])
-        return cls(model.mcae, folded, y, guesses, names, points)
+            first = x[: max(1, MOST_SEQUENCES // points)]
+            frames = model.frames(first)
+        return cls(model.mcae, model.fold(first), y, guesses, names, points, frames)
 
     @cached_property
     def mean_activation(self) -> np.ndarray:
         """Of every capsule, over the test sequences."""
         with torch.inference_mode():
-            parts = [self.model.embed(part) for part in self.x.split(ROWS)]
+            parts = [
+                self.model.embed(self.x[part], frames=self._frames(part))
+                for part in torch.arange(len(self.x)).split(ROWS)
+            ]
         return torch.cat(parts).mean(0).numpy()
+
+    @cached_property
+    def mean_snippet_activation(self) -> np.ndarray:
+        """Of every snippet capsule, over the snippets of some test sequences."""
+        rows = np.arange(min(ROWS, len(self.x)))
+        return self.explained(rows).snippets.mu.mean((0, 1)).numpy()
 
     def rows(self, each: int, most: int) -> np.ndarray:
         """The first `each` sequences of every class, or the first ones where there is none."""
@@ -71,8 +89,15 @@ class Look:
         return np.concatenate(found)[:most]
 
     def explained(self, rows: np.ndarray) -> MCAEOutput:
+        chosen = torch.from_numpy(rows)
         with torch.inference_mode():
-            return self.model(self.x[torch.from_numpy(rows)])
+            return self.model(self.x[chosen], frames=self._frames(chosen))
+
+    def _frames(self, rows: Tensor) -> Frames | None:
+        if self.frames is None:
+            return None
+        parts = {f.name: getattr(self.frames, f.name)[rows] for f in fields(self.frames)}
+        return Frames(**parts)
 
     def guess(self, row: int) -> str | None:
         """What the model's own classifier takes it for."""
@@ -93,43 +118,81 @@ def test_data(config: Config) -> tuple[Tensor, np.ndarray | None, tuple[str, ...
         return x, y.numpy(), PATTERNS
     held_out = batches.of(config)
     y = None if held_out.validation_y is None else held_out.validation_y.numpy()
-    names = tuple(str(label) for label in range(held_out.num_classes))
-    return held_out.validation_x, y, names
+    return held_out.validation_x, y, names_of(config, y, held_out.num_classes)
+
+
+def names_of(config: Config, y: np.ndarray | None, count: int = 0) -> tuple[str, ...]:
+    """What the labels mean, where it is known; else their numbers."""
+    count = max(count, 0 if y is None else int(y.max()) + 1)
+    if config.data.name == "t20" and count == len(PATTERNS):
+        return PATTERNS
+    return tuple(str(label) for label in range(count))
 
 
 @dataclass(frozen=True)
 class Use:
-    """One capsule's part in the explanation of one sequence."""
+    """One capsule's part in the explanation of one sequence, or of one of its snippets."""
 
     k: int
     nu: float
+    """Its activation; mu of a snippet capsule."""
     share: float
     """Of the weights that mix the reconstruction."""
     angle: float
-    """Degrees by which B turns the template."""
+    """Degrees by which its transformation turns the template."""
     scale: float
     points: np.ndarray
-    """The template where B puts it."""
+    """The template where the transformation puts it, in the input's own units."""
+
+    @property
+    def place(self) -> np.ndarray:
+        """The centroid of the placed template."""
+        return self.points.mean(0)
+
+    @property
+    def size(self) -> float:
+        """The root mean square distance of its points from there."""
+        return float(np.sqrt(((self.points - self.place) ** 2).sum(-1).mean()))
+
+
+def capsules_of(out: MCAEOutput) -> tuple[Tensor, Tensor]:
+    """B and nu; a model of one layer explains the sequence as one snippet, by A and mu."""
+    if out.segments is None:
+        return out.snippets.A[:, 0], out.snippets.mu[:, 0]
+    return out.segments.B, out.segments.nu
 
 
 def uses(look: Look, out: MCAEOutput, top: int = TOP) -> list[list[Use]]:
-    """Of every explained sequence, the capsules of highest activation."""
-    nu = out.representation
-    # A model of one layer explains the sequence as one snippet.
-    B = out.snippets.A[:, 0] if out.segments is None else out.segments.B
-    share = nu / nu.sum(1, keepdim=True)
-    angle, scale = geometry.angle(B).rad2deg(), geometry.scale(B)
-    templates = look.model.segment_templates()
-    best = nu.argsort(dim=1, descending=True, stable=True)[:, :top].tolist()
+    """Of every explained sequence, the segment capsules of highest activation."""
+    return _uses(*capsules_of(out), look.model.segment_templates(), top)
+
+
+def snippet_uses(look: Look, out: MCAEOutput, top: int = TOP) -> list[list[list[Use]]]:
+    """Of every snippet of every explained sequence, the snippet capsules of highest activation."""
+    S = look.model.config.num_snippets
+    A, mu = out.snippets.A.flatten(0, 1), out.snippets.mu.flatten(0, 1)
+    every = _uses(A, mu, look.model.snippet_templates(), top)
+    return [every[start : start + S] for start in range(0, len(every), S)]
+
+
+def _uses(
+    T: Float[Tensor, "n K d d1"],
+    activation: Float[Tensor, "n K"],
+    templates: Float[Tensor, "K steps d"],
+    top: int,
+) -> list[list[Use]]:
+    share = activation / activation.sum(1, keepdim=True)
+    angle, scale = geometry.angle(T).rad2deg(), geometry.scale(T)
+    best = activation.argsort(dim=1, descending=True, stable=True)[:, :top].tolist()
     return [
         [
             Use(
                 k,
-                nu[i, k].item(),
+                activation[i, k].item(),
                 share[i, k].item(),
                 angle[i, k].item(),
                 scale[i, k].item(),
-                geometry.apply(B[i, k], templates[k]).numpy(),
+                geometry.apply(T[i, k], templates[k]).numpy(),
             )
             for k in ks
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -55,7 +56,7 @@ def print_invariance(result: Mapping[str, Any], title: str) -> None:
 
 def _table(part: Mapping[str, Any], precision: str) -> Table:
     key = "most" if precision == "float32" else "worst"
-    table = Table(title_justify="left", box=SIMPLE_HEAD, padding=(0, 0, 0, 1))
+    table = Table(title_justify="left", box=SIMPLE_HEAD, padding=0)
     table.add_column("", no_wrap=True)
     kinds = [kind for kind in _KINDS if kind in part["kinds"]]
     for kind in kinds:
@@ -96,7 +97,7 @@ def number(value: float) -> str:
     """
     if value == 0:
         return "0"
-    if abs(value) < 1e-3:
+    if abs(value) < 1e-2:
         return f"{value:.0e}".replace("e-0", "e-")
     return f"{value:.2g}" if abs(value) < 9.95 else f"{value:.0f}"
 
@@ -120,3 +121,88 @@ def verdict_lines(result: Mapping[str, Any]) -> list[str]:
         lines.append(f"{name}: {'passed' if part['passed'] else 'failed'}: {text}")
     lines.append(f"verdict: the promise {'holds' if verdict['passed'] else 'does not hold'}")
     return lines
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of what was read of one motion: columns of (number, what was read, whether the
+    capsule is among the best in every column)."""
+
+    title: str
+    heads: list[str]
+    columns: list[list[tuple[str, str, bool]]]
+
+    @classmethod
+    def of_rotations(cls, table: Mapping[str, Any], name: str) -> Grid:
+        heads = [f"theta = {column['theta']:g}°" for column in table["columns"]]
+        return cls(
+            f"{name}: the angle phi of B, degrees",
+            heads,
+            _columns(table, lambda c: f"{c['phi']:.1f}"),
+        )
+
+    @classmethod
+    def of_translations(cls, table: Mapping[str, Any], name: str) -> Grid:
+        heads = [
+            "(" + ", ".join(f"{s:.3g}" for s in column["shift"]) + ")"
+            for column in table["columns"]
+        ]
+        return cls(
+            f"{name}: the translation of B",
+            heads,
+            _columns(table, lambda c: ", ".join(f"{t:.2f}" for t in c["translation"])),
+        )
+
+    def show(self) -> None:
+        table = Table(title=self.title, title_justify="left", box=SIMPLE_HEAD, padding=0)
+        for head in self.heads:
+            table.add_column("ID", justify="right", no_wrap=True)
+            table.add_column(head, justify="right", no_wrap=True)
+        for row in zip(*self.columns, strict=True):
+            cells = [(k, text, bold) for k, text, bold in row]
+            table.add_row(
+                *(t for k, text, bold in cells for t in (f"[bold]{k}[/]" if bold else k, text))
+            )
+        Console().print(table, highlight=False)
+
+    def markdown(self) -> str:
+        """As Markdown; numbers of capsules that are among the best in every column are bold."""
+        lines = [f"**{self.title}**", ""]
+        lines.append("| " + " | ".join(f"ID | {head}" for head in self.heads) + " |")
+        lines.append("|" + "---:|" * (2 * len(self.heads)))
+        for row in zip(*self.columns, strict=True):
+            cells = (f"{f'**{k}**' if bold else k} | {text}" for k, text, bold in row)
+            lines.append("| " + " | ".join(cells) + " |")
+        return "\n".join(lines) + "\n"
+
+
+def _columns(table: Mapping[str, Any], read: Any) -> list[list[tuple[str, str, bool]]]:
+    always = set(table["repeating"])
+    return [
+        [(str(c["k"]), read(c), c["k"] in always) for c in column["capsules"]]
+        for column in table["columns"]
+    ]
+
+
+def print_turn(curves: Mapping[str, Mapping[str, Any]]) -> None:
+    """Cosine and phi at some angles of a full turn, a row a model."""
+    table = Table(box=SIMPLE_HEAD, padding=0)
+    shown = [15, 30, 60, 90, 180, 270, 360]
+    table.add_column("")
+    for angle in shown:
+        table.add_column(f"{angle}°", justify="right", no_wrap=True)
+    table.add_column("others", justify="right", no_wrap=True)
+    for name, curve in curves.items():
+        at = [curve["theta"].index(angle) for angle in shown]
+        others = "" if curve["others"] is None else f"{curve['others']:.2f}"
+        table.add_row(name, *(f"{curve['cosine'][i]:.2f}" for i in at), others)
+        table.add_row("  phi", *(f"{curve['phi'][i]:.0f}°" for i in at))
+    console = Console()
+    console.print(table)
+    console.print(
+        "The input is turned by so much about its centroid. Above, the cosine between nu before "
+        "and after, the mean over motions, and last that between different motions; below, by how "
+        "much B turned: relative to B before, the circular mean over capsules weighted by nu and "
+        "over motions.",
+        highlight=False,
+    )

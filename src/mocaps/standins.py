@@ -17,11 +17,12 @@ from mocaps.config import Config
 from mocaps.data import arrays, batches
 from mocaps.errors import InputError
 from mocaps.evaluate import random_model
-from mocaps.look import test_data
+from mocaps.look import names_of, test_data
 from mocaps.probe import OnlineProbe
 from mocaps.runs import Run
 
 RELEASED_STEPS = 935 * 156
+EXAMPLES = ("hexagon", "absolute sine")  # the paper's
 CALIBRATION = 2_000  # sequences that set the batch normalisation of random weights
 
 
@@ -88,11 +89,47 @@ def sequences(
     return x, y, what
 
 
+def chosen(
+    config: Config,
+    x: Tensor,
+    y: np.ndarray | None,
+    patterns: Sequence[str] = (),
+    samples: Sequence[int] = (),
+) -> dict[str, int]:
+    """Sequences by name: the first of each pattern, or those with these numbers."""
+    names = names_of(config, y)
+    if samples:
+        for i in samples:
+            if not 0 <= i < len(x):
+                raise InputError(f"--sample: expected 0 to {len(x) - 1}, got {i}")
+        return {_name(names, y, i): i for i in samples}
+    if y is None:
+        if patterns:
+            raise InputError("--pattern: expected labelled sequences, got none (see --sample)")
+        return {"sequence 0": 0}
+    patterns = patterns or [name for name in EXAMPLES if name in names] or names[:1]
+    found = {}
+    for name in patterns:
+        if name not in names or not (y == names.index(name)).any():
+            raise InputError(f"--pattern: expected one of {', '.join(names)}, got {name!r}")
+        found[name] = int(np.flatnonzero(y == names.index(name))[0])
+    return found
+
+
+def _name(names: tuple[str, ...], y: np.ndarray | None, i: int) -> str:
+    return f"sequence {i}" if y is None else f"{names[int(y[i])]}, sequence {i}"
+
+
 def save(figure: Figure, path: Path, label: str) -> None:
     """A picture as an .svg file of its own, light or dark as its reader is."""
-    if path.suffix != ".svg" or not path.parent.is_dir():
-        raise InputError(f"expected an .svg file in a directory that exists, got {path}")
+    check_picture(path)
     atomic.write_text(path, svg.whole(figure, label, standalone=True))
+
+
+def check_picture(path: Path | None) -> None:
+    """Refuses a place for a picture before the work for it is done."""
+    if path is not None and (path.suffix != ".svg" or not path.parent.is_dir()):
+        raise InputError(f"--out: expected an .svg file in a directory that exists, got {path}")
 
 
 def title(run: Run) -> str:
