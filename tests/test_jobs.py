@@ -54,7 +54,7 @@ def files(tmp_path):
 def test_runs_are_named_after_what_tells_them_apart(tmp_path, presets, seeds, expected):
     found = jobs.jobs(tmp_path, {"train.steps": "5"}, presets=presets, seeds=seeds)
     assert [str(path.relative_to(tmp_path)) for path in found] == expected
-    wanted = [(p, s) for p in presets or ["paper"] for s in seeds or [0]]
+    wanted = [(p, s) for p in presets or ["equivariant"] for s in seeds or [0]]
     assert [(c.preset, c.train.seed) for c in found.values()] == wanted
     assert all(c.train.steps == 5 for c in found.values())
 
@@ -62,7 +62,7 @@ def test_runs_are_named_after_what_tells_them_apart(tmp_path, presets, seeds, ex
 def test_files_are_configurations_with_the_settings_on_top(tmp_path, files):
     given = {"loss.contrast": "0.25", "model.num_snippet_capsules": "4"}
     few, theirs = jobs.jobs(tmp_path, given, files=files).values()
-    assert (few.preset, few.train.seed, few.model.num_segment_capsules) == ("paper", 7, 5)
+    assert (few.preset, few.train.seed, few.model.num_segment_capsules) == ("equivariant", 7, 5)
     assert (theirs.preset, theirs.train.seed, theirs.loss.sparsity) == ("authors", 0, 0.0)
     assert all(c.loss.contrast == 0.25 for c in (few, theirs))
     assert all(c.model.num_snippet_capsules == 4 for c in (few, theirs))

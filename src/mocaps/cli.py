@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_module
 import os
 import shlex
 import sys
@@ -24,7 +25,7 @@ Learn from unlabelled keypoint tracks what a motion is, apart from where, how bi
 
 A first hour: `mocaps demo --out demo` trains for three minutes and writes a page to look at. Then
 
-    mocaps train --preset paper --data t20 --steps 24000 --out runs/first
+    mocaps train --data t20 --out runs/first
 
     mocaps evaluate runs/first
 
@@ -43,8 +44,7 @@ config_app = App(name="config", help="Look at configurations.", help_format="mar
 app.command(data_app)
 app.command(config_app)
 cli_looks.register(app)
-app.command(cli_experiments.run)
-app.command(cli_experiments.table)
+cli_experiments.register(app)
 app.register_install_completion_command(help="Complete commands and options in your shell.")
 
 Several = Parameter(consume_multiple=True, negative=())
@@ -82,8 +82,8 @@ def train(
     out
         The run directory to make. Several runs lie in it: seed0, or paper, or paper-seed0, ...
     preset
-        Where the settings start from; `paper` by default. `mocaps config show paper` prints them.
-        Several train side by side.
+        Where the settings start from: `equivariant` (ours, the default), `paper` or `authors`.
+        `mocaps config show paper` prints them. Several train side by side.
     config
         TOML files with settings, all or some; --set and the like apply on top. Likewise several.
     data
@@ -151,8 +151,6 @@ def evaluate(
     result = probes(loaded, train, test)
     runs.write_report(run, evaluation=result)
     if json:
-        import json as json_module
-
         print(json_module.dumps(result, indent=1))
     else:
         from mocaps.tables import print_evaluation
@@ -235,7 +233,7 @@ def t20(
 
 
 @config_app.command
-def show(preset: str = "paper", /) -> int:
+def show(preset: str = configs.DEFAULT, /) -> int:
     """Print the settings of a preset, as a run's config.toml has them.
 
     Each can be changed in `mocaps train` with --set section.key=value.

@@ -61,6 +61,9 @@ class ModelConfig:
     cannot depend on place, size or direction, and A and B move exactly with the input."""
     reflections: bool = False
     """Frames that turn over with their motion: then a mirror image is the same motion too."""
+    lstm_reads_templates: bool = True
+    """f_LSTM's input holds the templates, as in the released code. They are the same for every
+    input, which is what a bias is: without them it can say as much, with far fewer numbers."""
     lstm_hidden: int = 32
     """Of f_LSTM, in each direction (appendix)."""
     head_hidden: int = 32
@@ -280,6 +283,7 @@ class Config:
     """One run, whole."""
 
     preset: str = "paper"
+    """What the settings started from."""
     model: ModelConfig = field(default_factory=ModelConfig)
     baseline: BaselineConfig = field(default_factory=BaselineConfig)
     loss: LossConfig = field(default_factory=LossConfig)
@@ -293,6 +297,9 @@ class Config:
         capsules = self.baseline.kind == "none"
         return self.model.num_features if capsules else self.baseline.hidden
 
+
+DEFAULT = "equivariant"
+"""The preset of users who name none."""
 
 PRESETS: dict[str, Config] = {
     # The paper's text to the letter; where it is silent, what trains best (docs/fidelity.md).
@@ -313,7 +320,9 @@ PRESETS: dict[str, Config] = {
     # Ours: what and where apart by construction (docs/equivariant.md).
     "equivariant": Config(
         preset="equivariant",
-        model=ModelConfig(frame="snippets"),
+        model=ModelConfig(
+            frame="snippets", lstm_reads_templates=False, lstm_hidden=64, head_hidden=8
+        ),
         loss=LossConfig(snippet=10.0, centred=True),
         disturb=DisturbConfig(
             functions=("reverse", "start", "stretch", "smooth"),
@@ -371,7 +380,7 @@ def load(path: Path) -> Config:
 
 def from_dict(table: Mapping[str, Any], where: str = "configuration") -> Config:
     """The configuration that a parsed TOML table describes."""
-    name = table.get("preset", "paper")
+    name = table.get("preset", DEFAULT)
     if not isinstance(name, str):
         raise InputError(f"{where}: expected preset to be a string, got {name!r}")
     return _build(Config, table, base=preset(name), where=where, path="")

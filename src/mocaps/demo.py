@@ -34,7 +34,7 @@ def demo(
     out: str | Path = Path("demo"),
     minutes: float = 3.0,
     seed: int = 0,
-    preset: str = "paper",
+    preset: str = configs.DEFAULT,
     *,
     stop: Callable[[], bool] = lambda: False,
     console: Console | None = None,
@@ -42,7 +42,7 @@ def demo(
     """Train for `minutes`, evaluate, print one table, write the page and return its path."""
     out, console = Path(out), console or Console(highlight=False)
     config = configs.with_settings(
-        configs.preset(preset), {"train.minutes": str(minutes), "train.seed": str(seed)}
+        configs.preset(preset), {"train.minutes": str(minutes), "train.steps": "0", "train.seed": str(seed)}
     )
     resume = make_room(out, config, console)
     command = f"{COMMAND} --out {out} --minutes {minutes:g} --seed {seed}"

@@ -43,7 +43,7 @@ class MotionCapsules(TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        preset: str = "paper",
+        preset: str = configs.DEFAULT,
         *,
         steps: int = 24_000,
         seed: int = 0,

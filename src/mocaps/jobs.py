@@ -30,6 +30,7 @@ def settings(
         found["train.steps"] = str(steps)
     if minutes is not None:
         found["train.minutes"] = str(minutes)
+        found.setdefault("train.steps", "0")  # the clock decides, not the preset's budget
     return found
 
 
@@ -53,7 +54,7 @@ def jobs(
         raise InputError(f"--seed: expected different seeds, got {' '.join(map(str, seeds))}")
     if resume and not presets and not files:
         return _existing(out, given, seeds)
-    bases = _loaded(files) if files else _presets(presets or ("paper",))
+    bases = _loaded(files) if files else _presets(presets or (configs.DEFAULT,))
     bases = {name: configs.with_settings(base, given) for name, base in bases.items()}
     found: Jobs = {}
     for name, base in bases.items():

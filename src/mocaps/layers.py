@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mocaps.products import matmul, product
+from mocaps.products import matmul, product, products
 
 DENSE = 16  # steps up to which a convolution is cheaper as one matrix
 
@@ -87,19 +87,22 @@ class BiLSTM(nn.Module):
         super().__init__()
         bound = 1 / math.sqrt(hidden)
         self.weight_input = uniform(bound, 2, 4 * hidden, features)
-        self.weight_constant = uniform(bound, 2, 4 * hidden, constant_features)
+        if constant_features:
+            self.weight_constant = uniform(bound, 2, 4 * hidden, constant_features)
         self.weight_hidden = uniform(bound, 2, 4 * hidden, hidden)
         self.bias_input = uniform(bound, 2, 4 * hidden)
         self.bias_hidden = uniform(bound, 2, 4 * hidden)
 
     def forward(
-        self, x: Float[Tensor, "features S n"], constant: Float[Tensor, " constant"]
+        self, x: Float[Tensor, "features S n"], constant: Float[Tensor, " constant"] | None = None
     ) -> Float[Tensor, "hidden2 n"]:
         _, S, n = x.shape
         # The constant part of the input is the same at every step of every sequence: W [x; c] + b
         # = W_x x + (W_c c + b), one small product folded into the bias; and the bias is one more
         # column, which meets a row of ones.
-        bias = self.bias_input + self.bias_hidden + self.weight_constant @ constant
+        bias = self.bias_input + self.bias_hidden
+        if constant is not None:
+            bias = bias + self.weight_constant @ constant
         weight = torch.cat([self.weight_input, bias.unsqueeze(-1)], -1).flatten(0, 1)
         gates = matmul(weight, F.pad(x.flatten(1), (0, 0, 0, 1), value=1.0))
         return _Recurrence.apply(gates.view(2, -1, S, n), self.weight_hidden).flatten(0, 1)
@@ -122,7 +125,7 @@ class _Recurrence(torch.autograd.Function):
         for t in range(S):
             gate = torch.stack([gates[0, :, t], gates[1, :, S - 1 - t]])
             if t:
-                gate.baddbmm_(weight, h)
+                gate += products(weight, h)
             gate[:, 3 * H :].mul_(2)
             gate.sigmoid_()
             i, f, o, s = gate.split(H, 1)
@@ -162,8 +165,8 @@ class _Recurrence(torch.autograd.Function):
             d.mul_(torch.addcmul(gate, gate, gate, value=-1))
             d_gates[0, :, t], d_gates[1, :, S - 1 - t] = d[0], d[1]
             if t:
-                d_weight.baddbmm_(d, kept[5 * t - 1].mT)
-                d_h = torch.bmm(weight.mT, d)
+                d_weight += products(d, kept[5 * t - 1].mT)
+                d_h = products(weight.mT, d)
                 d_c = d_c * f
         return d_gates, d_weight
 

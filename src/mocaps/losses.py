@@ -117,9 +117,9 @@ def sparsity_loss(nu: Float[Tensor, "n M"]) -> Scalar:
     return nu.square().sum() / len(nu)  # Eq. (8)
 
 
-SPREAD = 0.3
-"""Deviation of an activation over motions that is enough: a capsule that is off half of the time
-and on otherwise has 0.5."""
+SPREAD = 0.1
+"""Deviation of an activation over motions that is enough. More would press the sigmoids into their
+flat ends (with 0.3 they were on or off, and told less)."""
 
 
 def spread_loss(nu: Float[Tensor, "n M"]) -> Scalar:

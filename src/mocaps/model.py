@@ -137,7 +137,7 @@ class SegmentAutoencoder(nn.Module):
         M = config.num_segment_capsules
         similarity = geometry.num_similarity_parameters(d)
         free = similarity if config.transformation == "similarity" else d * (d + 1)
-        constant = N * config.snippet_length * (d + 1)
+        constant = N * config.snippet_length * (d + 1) if config.lstm_reads_templates else 0
         place = num_place_features(d) if config.frame != "none" else 0
         self.lstm = BiLSTM(N * (1 + d * (d + 1)) + place, constant, config.lstm_hidden)
         self.heads = CapsuleHeads(2 * config.lstm_hidden, M, config.head_hidden, 1 + free)
@@ -154,7 +154,8 @@ class SegmentAutoencoder(nn.Module):
     ) -> Float[Tensor, "M parameters n"]:
         """The numbers that become nu and B, or the first few of them."""
         x = torch.cat([mu, A.flatten(0, 2)] + ([] if place is None else [place]))
-        h = F.relu(self.lstm(x, templates.detach().flatten()))
+        constant = templates.detach().flatten()
+        h = F.relu(self.lstm(x, constant if self.config.lstm_reads_templates else None))
         return self.heads(h, first)  # Eq. (3)
 
     def encode(

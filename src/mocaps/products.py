@@ -42,6 +42,13 @@ def product(a: Float[Tensor, "m k"], b: Float[Tensor, "k n"]) -> Float[Tensor, "
     return _LINEAR(a, b.mT, None, "none", [], "")  # x W', as a linear layer has it
 
 
+def products(a: Float[Tensor, "b m k"], b: Float[Tensor, "b k n"]) -> Float[Tensor, "b m n"]:
+    """The same for a few large pairs."""
+    if a.shape[1] * a.shape[2] * b.shape[2] < SMALL:
+        return torch.bmm(a, b)
+    return torch.stack([product(x, y) for x, y in zip(a, b, strict=True)])
+
+
 class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
