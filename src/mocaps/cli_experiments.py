@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from mocaps.children import INTERRUPTED
 from mocaps.errors import InputError
@@ -110,6 +110,12 @@ def table(
         else:
             print(render.FORMATS[format][1](found), end="")
     return 0
+
+
+def register(app: App) -> None:
+    """Puts the commands into the command line."""
+    app.command(run)
+    app.command(table)
 
 
 def _one(found, out: Path, results: Path) -> int:

@@ -20,6 +20,7 @@ from mocaps.summary import Cell, listed, scores_of
 
 TABLES, EXPECTED = "tables.toml", "expected.toml"
 BUDGETS = (200, 2_000, 10_000)
+SINGLY = 3  # files of a folder, before all of them are named by a star
 LABELS = BUDGETS[-1]
 """Of the columns that every format has room for; CSV has the others too."""
 PROBES = {"logistic": "linear", "cosine": "1-NN cosine", "euclidean": "1-NN Euclidean"}
@@ -110,7 +111,7 @@ def table(name: str, folder: Path, results: Path) -> ResultTable:
     if name not in known:
         raise InputError(f"expected a table among {', '.join(known)}, got {name!r}")
     given = known[name]
-    check_keys(place, given, ("title", "cells", "rows", "floors", "notes"), f"{name}.")
+    _check_table(place, name, given)
     paper = expected(folder / EXPECTED)
     cells = given.get("cells", {})
 
@@ -137,6 +138,21 @@ def table(name: str, folder: Path, results: Path) -> ResultTable:
     lines = [line for group in groups for line in group]
     notes = [*given.get("notes", []), *verdict(lines), *gaps(lines)]
     return ResultTable(name, given["title"], list(cells), groups, notes)
+
+
+def _check_table(place: Path, name: str, given: Any) -> None:
+    """Its keys, and that they hold what they should."""
+    if not isinstance(given, Mapping):
+        raise InputError(f"{place}: expected {name} to be a table, got {given!r}")
+    check_keys(place, given, ("title", "cells", "rows", "floors", "notes"), f"{name}.")
+    if not isinstance(given.get("title"), str):
+        raise InputError(f"{place}: expected {name}.title to be a string")
+    groups = given.get("rows")
+    if not isinstance(groups, list) or not all(isinstance(group, list) for group in groups):
+        raise InputError(f"{place}: expected {name}.rows to be a list of lists of rows")
+    for entry in (entry for group in groups for entry in group):
+        if not isinstance(entry, str) and not (isinstance(entry, Mapping) and "row" in entry):
+            raise InputError(f"{place}: {name}.rows: expected a name or a row, got {entry!r}")
 
 
 @dataclass(frozen=True)
@@ -241,5 +257,12 @@ def gaps(lines: Sequence[Line]) -> Iterator[str]:
             f"{listed([str(seed) for seed in line.missing])})"
             for line in wanted
         ]
-        commands = " ".join(dict.fromkeys(str(line.experiment.file) for line in wanted))
-        yield f"Missing: {', '.join(words)}. What makes them: mocaps run {commands}"
+        makers = " ".join(_makers([line.experiment.file for line in wanted]))
+        yield f"Missing: {', '.join(words)}. What makes them: mocaps run {makers}"
+
+
+def _makers(missing: Sequence[Path]) -> Iterator[str]:
+    """The files to run; of many in one folder, all, since what is done is not done again."""
+    for folder in dict.fromkeys(file.parent for file in missing):
+        inside = list(dict.fromkeys(str(file) for file in missing if file.parent == folder))
+        yield from inside if len(inside) <= SINGLY else [f"{folder}/*.toml"]
