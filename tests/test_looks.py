@@ -3,6 +3,8 @@
 import json
 import math
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,12 +12,12 @@ import small
 import torch
 from torch import nn
 
-from mocaps import cli, geometry, launch, learned, look, readout, runs, standins
+from mocaps import cli, explained, figures, geometry, launch, learned, look, readout, runs, standins
 from mocaps.capsules import MCAEOutput, SegmentCapsules, SnippetCapsules
 from mocaps.config import ModelConfig
 from mocaps.data.trajectory20 import PATTERNS, Trajectory20
 from mocaps.errors import InputError
-from mocaps.model import MCAE, MultiPointMCAE
+from mocaps.model import MCAE, MultiPointMCAE, build
 
 dimensions = pytest.mark.parametrize("d", [2, 3])
 
@@ -165,6 +167,85 @@ def few(monkeypatch):
     return x, y.numpy()
 
 
+def as_run(model, config, probe=None):
+    return runs.Run(Path("a run"), config, model, probe, 0, "last", True, {})
+
+
+@dimensions
+@pytest.mark.parametrize("frame", ["none", "snippets"])
+@pytest.mark.parametrize("points", [1, 2])
+def test_an_explanation_gives_the_reconstruction_back(d, frame, points):
+    """Templates where they are placed, mixed by their shares, are the reconstruction (Eq. 2)."""
+    torch.manual_seed(0)
+    model_config = ModelConfig(
+        dimension=d, num_points=points, num_snippet_capsules=3, num_segment_capsules=4, frame=frame
+    )
+    config = replace(small.config(), model=model_config)
+    x = 7 + 30 * walks(4, d, points=(points,) if points > 1 else ())
+    model = build(model_config).eval()
+    found = explained.explain(as_run(model, config), x, None, sample=2, point=points - 1)
+    assert found.name == "sequence 2" + (", point 1" if points > 1 else "")
+    own = x[2] if points == 1 else x[2, :, 1]
+    np.testing.assert_array_equal(found.x, own)
+    plain = json.loads(json.dumps(found.plain(top=2), allow_nan=False))
+    for capsules in (plain["capsules"], *(s["capsules"] for s in plain["snippets"])):
+        assert sum(c["share"] for c in capsules) == pytest.approx(1)
+        assert ["points" in c for c in capsules[:3]] == [True, True, False]
+    assert len(plain["capsules"]) == 4
+    assert [s["steps"] for s in plain["snippets"]] == [[0, 7], [8, 15], [16, 23], [24, 31]]
+    mixed = np.concatenate([sum(u.share * u.points for u in each) for each in found.snippets])
+    np.testing.assert_allclose(mixed, found.reconstructions["snippets"], atol=1e-3)
+    with torch.no_grad():
+        hats = model(x).reconstruction_from_segments.view(4, points, 32, d)
+    np.testing.assert_allclose(found.reconstructions["segments"], hats[2, -1], atol=1e-3)
+    off = np.sqrt(((own.numpy() - found.reconstructions["snippets"]) ** 2).sum(-1).mean())
+    assert plain["errors"]["snippets"] == pytest.approx(off)
+    assert len(found.figure().axes) == 6 + 4 + 1
+
+
+def test_placed_templates_know_their_place_size_and_scale(few):
+    x, y = few
+    torch.manual_seed(0)
+    model = MCAE(small.config().model).eval()
+    found = explained.explain(as_run(model, small.config()), x, y, sample=5)
+    assert found.name == f"{PATTERNS[y[5]]}, sequence 5"
+    shares = [use.share for use in found.capsules]
+    assert shares == sorted(shares, reverse=True)
+    B = model(x[5:6]).segments.B[0]
+    for use in found.capsules:
+        template = model.segment_templates()[use.k].numpy()
+        assert use.scale == pytest.approx(geometry.scale(B[use.k]).item())
+        size = np.sqrt(((template - template.mean(0)) ** 2).sum(-1).mean())
+        assert use.size == pytest.approx(use.scale * size, rel=1e-4)
+        placed = geometry.apply(B[use.k], torch.from_numpy(template)).mean(0)
+        assert use.place == pytest.approx(placed.detach().numpy(), abs=1e-5)
+
+
+def test_a_model_of_one_layer_explains_by_its_snippet_templates():
+    torch.manual_seed(0)
+    config = ModelConfig(snippet_length=32, num_snippet_capsules=6, num_segment_capsules=0)
+    run = as_run(MCAE(config).eval(), replace(small.config(), model=config))
+    found = explained.explain(run, walks(2), None, sample=1)
+    assert len(found.capsules) == len(found.snippets[0]) == 6
+    assert "segments" not in found.errors
+    assert len(found.figure().axes) == 6 + 1 + 1
+
+
+def test_an_explanation_draws_what_lies_inside_the_frame():
+    x = walks(1)[0].numpy()
+    placed = np.stack([x, x + 100])
+    pieces = x.reshape(4, 1, 8, 2)
+    figure = figures.explanation(x, x, placed, ["a", "b"], pieces, [[(3, 1.0)]] * 4, x, "walk")
+    panels = [ax for ax in figure.axes if (ax.get_gid() or "").startswith("panel")]
+    titles = [ax.get_title(loc="left") for ax in panels]
+    assert titles[:4] == ["walk", "given back, 0% off", "a", "b"]
+    assert titles[4:] == [f"steps {i} to {i + 7}" for i in (0, 8, 16, 24)]
+    inside, outside = (len(ax.collections[0].get_segments()) for ax in panels[2:4])
+    assert inside > 20
+    assert outside == 2  # the frame and the motion in grey
+    assert panels[4].texts[0].get_text() == "3 100%"
+
+
 def test_sequences_are_chosen_by_pattern_or_number(few):
     x, y = few
     config = small.config()
@@ -205,6 +286,12 @@ def test_commands_look_at_a_run(run, tmp_path, capsys):
     assert {path.name for path in out.iterdir()} == names | {
         "snippet-templates.svg", "segment-templates.svg",
     }  # fmt: skip
+    picture = str(tmp_path / "explained.svg")
+    assert cli.main(["explain", str(run), "--sample", "3", "--out", picture]) == 0
+    assert "taken for" in capsys.readouterr().out
+    assert cli.main(["explain", str(run), "--sample", "3", "--json"]) == 0
+    shares = [c["share"] for c in json.loads(capsys.readouterr().out)["capsules"]]
+    assert sum(shares) == pytest.approx(1)
     picture = str(tmp_path / "turn.svg")
     assert cli.main(["turn", str(run), "--random", "paper", "--rows", "9", "--out", picture]) == 0
     assert "random weights, paper" in capsys.readouterr().out
@@ -220,6 +307,8 @@ def test_commands_look_at_a_run(run, tmp_path, capsys):
         (["invariance", "RUN", "--random", "paper"], "expected one of .*, got 2 of them"),
         (["turn", "RUN", "--out", "x.png"], "expected an .svg file in a directory that exists"),
         (["learned", "RUN", "--sample", "99"], "--sample: expected 0 to 59, got 99"),
+        (["explain", "RUN", "--sample", "-1"], "--sample: expected 0 to 59, got -1"),
+        (["explain", "RUN", "--point", "1"], "--point: expected 0 to 0, got 1"),
         (["turn", "--released", "none.npz"], "expected the authors' weights at none.npz"),
     ],
 )

@@ -18,7 +18,7 @@ TURNED = 500  # sequences that a full turn is the mean of
 
 def register(app: App) -> None:
     """Adds the commands to the program."""
-    for command in (invariance, learned, turn):
+    for command in (invariance, learned, turn, explain):
         app.command(command)
 
 
@@ -237,6 +237,66 @@ def turn(
         print(json_module.dumps(curves, indent=1))
         return 0
     readout.print_turn(curves)
+    if out is not None:
+        print(out)
+    return 0
+
+
+def explain(
+    run: Path | None = None,
+    /,
+    *,
+    sample: int = 0,
+    point: int = 0,
+    data: Path | None = None,
+    released: Path | None = None,
+    random: str | None = None,
+    top: int = 5,
+    out: Path | None = None,
+    json: Annotated[bool, Flag] = False,
+) -> int:
+    """Take one motion apart: which templates it is made of, at which angle, scale and place.
+
+    For the whole by segment templates, and for every snippet by snippet templates: the share of
+    the reconstruction, the angle, the scale, and in the input's own units the place and the size.
+
+    Example: `mocaps explain runs/first --sample 3 --out heart.svg`
+
+    Parameters
+    ----------
+    run
+        A run directory that `mocaps train` made.
+    sample
+        Number of the sequence.
+    point
+        Of sequences of several points, the one to explain.
+    data
+        .npz with x (n, L, d) to take it from. By default, the run's test sequences.
+    released
+        The .npz with the authors' released weights, in the place of a run.
+    random
+        A preset, a run directory or a TOML file whose untrained model takes the place of a run.
+    top
+        How many templates to list.
+    out
+        An .svg to draw.
+    json
+        Print JSON with every capsule instead of a table.
+    """
+    from mocaps import explained, process, readout, standins
+
+    process.settle()
+    standins.check_picture(out)
+    named = () if run is None else (run,)
+    seen = standins.one(named, released, () if random is None else (random,))
+    x, y, _ = standins.sequences(seen.config, data)
+    found = explained.explain(seen, x, y, sample, point)
+    if out is not None:
+        standins.save(found.figure(), out, f"what {found.name} is made of")
+    if json:
+        print(json_module.dumps(found.plain(top), indent=1))
+        return 0
+    readout.print_explanation(found, top)
     if out is not None:
         print(out)
     return 0

@@ -139,6 +139,55 @@ def explanations(
     return figure
 
 
+def explanation(
+    x: Float[np.ndarray, "L d"],
+    x_hat: Float[np.ndarray, "L d"],
+    placed: Float[np.ndarray, "top L d"],
+    captions: Sequence[str],
+    snippets: Float[np.ndarray, "S few l d"],
+    shares: Sequence[Sequence[tuple[int, float]]],
+    from_snippets: Float[np.ndarray, "L d"],
+    name: str,
+) -> Figure:
+    """One motion taken apart. Above: the motion, what the model gives back, and the templates that
+    it is made of, each where B puts it, over the motion in grey. Below: the same of every snippet,
+    its own part of the motion thick; the greater a template's share, the thicker its line, and the
+    mixture of all, which is the snippet given back, in the colour of text."""
+    x, x_hat = _array(x, "x", None, None), _array(x_hat, "x_hat", *np.shape(x))
+    placed = _array(placed, "placed", None, *x.shape)
+    snippets = _array(snippets, "snippets", None, None, None, x.shape[1])
+    mixture = flat(_array(from_snippets, "from_snippets", *x.shape))
+    columns = max(2 + len(placed), 4)
+    rest = columns - 2 - len(placed)  # so that the snippets begin a line
+    figure, axes = panels(
+        columns + len(snippets), columns, (1.3, 1.3), gap=(0.2, 0.42), margin=(0.1, 0.45, 0.1, 0.3)
+    )
+    # The motion fills most of its frame: templates reach further than it does.
+    low, high = flat(x).min(axis=0), flat(x).max(axis=0)
+    middle, half = (low + high) / 2, 0.7 * max((high - low).max(), 1e-9)
+    corners = middle - half, middle + half
+    grey = shade_line(x, 4.0)
+    drawings = [time_lines(x, 2.0), [*grey, *time_lines(x_hat, 2.0)]]
+    drawings += [[*grey, *clipped(time_lines(points, 2.0), *corners)] for points in placed]
+    off = np.sqrt(((x_hat - x) ** 2).sum(-1).mean() / ((x - x.mean(0)) ** 2).sum(-1).mean())
+    titles = [name, f"given back, {100 * off:.0f}% off", *captions]
+    for ax, lines, title in zip(axes, drawings, titles, strict=False):
+        strip(ax, [lines], corners, title)
+    for ax in axes[columns - rest : columns]:
+        ax.set_axis_off()
+    l = snippets.shape[2]
+    for i, (few, parts, ax) in enumerate(zip(snippets, shares, axes[columns:], strict=True)):
+        lines = [*shade_line(x, 1.0), *shade_line(x[i * l : (i + 1) * l], 5.0)]
+        for points, (_, share) in zip(few, parts, strict=True):
+            lines += clipped(time_lines(points, 0.6 + 2.4 * share), *corners)
+        lines += clipped([(mixture[i * l : (i + 1) * l], INK, 1.2)], *corners)
+        text = " · ".join(f"{k} {100 * share:.0f}%" for k, share in parts)
+        strip(ax, [lines], corners, f"steps {i * l} to {(i + 1) * l - 1}")
+        ax.text(0, -0.04 * 2 * half, text, ha="left", va="top", fontsize=6.5, color=MUTED)
+    time_legend(figure)
+    return figure
+
+
 def mosaic(
     x: Float[np.ndarray, "n L d"], x_hat: Float[np.ndarray, "n L d"], columns: int = 3
 ) -> Figure:

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+
+from mocaps.explained import Explanation
 
 _KINDS = {
     "rotation": "turned",
@@ -206,3 +209,41 @@ def print_turn(curves: Mapping[str, Mapping[str, Any]]) -> None:
         "over motions.",
         highlight=False,
     )
+
+
+def print_explanation(e: Explanation, top: int) -> None:
+    """What a motion is made of, as text."""
+    console = Console()
+    taken = "" if e.guess is None else f", taken for {e.guess}"
+    console.print(f"{e.name}{taken}: size {e.size:.3g} around {_point(e.place)}", highlight=False)
+    if not e.defined:
+        console.print("its direction is undefined: angles mean nothing", highlight=False)
+    off = (f"{100 * v / max(e.size, 1e-12):.1f}% from {k}" for k, v in e.errors.items())
+    console.print(f"given back, off by this much of its size: {', '.join(off)}", highlight=False)
+    columns = {
+        "template": lambda u: str(u.k),
+        "share": lambda u: f"{100 * u.share:.1f}%",
+        "angle": lambda u: f"{u.angle:.1f}°",
+        "scale": lambda u: f"{u.scale:.3g}",
+        "place": lambda u: _point(u.place),
+        "size": lambda u: f"{u.size:.3g}",
+    }
+    table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1))
+    for column in ("", *columns):
+        table.add_column(column, justify="left" if not column else "right", no_wrap=True)
+    parts = {"the whole": e.capsules} | {
+        f"steps {i * e.steps} to {(i + 1) * e.steps - 1}": each for i, each in enumerate(e.snippets)
+    }
+    for part, capsules in parts.items():
+        shown = capsules[: top if part == "the whole" else min(top, 3)]
+        for i, use in enumerate(shown):
+            table.add_row("" if i else part, *(read(use) for read in columns.values()))
+        if others := capsules[len(shown) :]:
+            share = 100 * sum(use.share for use in others)
+            table.add_row("", f"{len(others)} more", f"{share:.1f}%")
+        table.add_section()
+    console.print(table)
+
+
+def _point(place: np.ndarray) -> str:
+    return "(" + ", ".join(f"{p:.3g}" for p in place) + ")"
