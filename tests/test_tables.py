@@ -64,7 +64,7 @@ def test_means_and_standard_errors_are_over_seeds(folder):
 def test_text_has_ours_the_papers_and_the_floors(folder, capsys):
     text = printed(folder, capsys, "small")
     row = next(line for line in text.splitlines() if line.startswith("tiny"))
-    cells = ["tiny", "3", "1,234", "1,234k", "1,250", "2", "45.0 ± 5.0", "77.8 ± 1.2"]
+    cells = ["tiny", "3", "1,234", "1,234k", "1,250", "2", "45.0 ± 5.0", "77.77 ± 1.25"]
     assert re.split(r"  +", row)[:8] == cells
     floor = next(line for line in text.splitlines() if line.startswith("raw coordinates"))
     assert re.split(r"  +", floor)[-3:] == ["50.0", "80.0", "75.0"]
@@ -127,7 +127,7 @@ def test_markdown_is_a_table_with_the_best_in_bold(folder, capsys):
     assert len(rows) == 4
     assert "**64.5 ± 0.5**" in rows[2]
     assert "**80.0**" in rows[3]
-    assert "**77.8" not in rows[2]  # the paper's is not ours
+    assert "**77.77" not in rows[2]  # the paper's is not ours
 
 
 def test_latex_is_escaped(folder, capsys):

@@ -41,7 +41,7 @@ def columns(table: ResultTable) -> list[Column]:
     found.append(Column("seeds", lambda line: line.seeds))
     found.append(Column("accuracy", lambda line: line.accuracy))
     if any(line.paper for line in table.lines):
-        found.append(Column("paper's", lambda line: line.paper))
+        found.append(Column("paper's", lambda line: _as_printed(line.paper)))
     for probe, name in PROBES.items():
         found.append(Column(name, lambda line, probe=probe: line.probed(probe)))
     return found
@@ -134,11 +134,11 @@ def _grid(
     table: ResultTable, cell_text: Callable[[Cell | str | None, bool], str]
 ) -> tuple[list[str], list[list[list[str]]]]:
     """Headings, and the groups of rows, as text; beside each cell, whether it is the best of its
-    column. The paper's column is not ours to be best in."""
+    column."""
     wanted = columns(table)
     tops = []
     for column in wanted:
-        found = [column.of(line) for line in table.lines] if column.heading != "paper's" else []
+        found = [column.of(line) for line in table.lines]
         tops.append(max((cell.mean for cell in found if isinstance(cell, Cell)), default=None))
 
     def row(line: Line) -> list[str]:
@@ -187,6 +187,13 @@ def _plain(cell: Cell | str | None) -> str:
     if isinstance(cell, Cell):
         return f"{cell.text} {cell.error_text}".strip()
     return cell or NONE
+
+
+def _as_printed(cell: Cell | None) -> str | None:
+    """The paper prints two decimals."""
+    if cell is None or cell.error is None:
+        return None
+    return f"{100 * cell.mean:.2f} ± {100 * cell.error:.2f}"
 
 
 def _piped(row: Sequence[str]) -> str:
