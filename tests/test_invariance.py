@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import small
 import torch
 from torch import nn
 
-from mocaps import charts, geometry, invariance, readout, standins, svg
+from mocaps import baselines, charts, geometry, invariance, readout, standins, svg
 from mocaps.capsules import MCAEOutput, SegmentCapsules, SnippetCapsules
 from mocaps.config import ModelConfig
 from mocaps.data.trajectory20 import Trajectory20
@@ -150,6 +151,55 @@ def test_random_weights_fail(preset):
     # nu hardly differs between motions yet, and by as much between a motion and itself moved.
     assert result["float32"]["kinds"]["all"]["drift in spreads"]["mean"] > 0.3
     assert set(result["float32"]["moves"][0]["accuracy"]) == {"logistic regression"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"dimension": 3},
+        {"dimension": 3, "num_points": 2},
+        {"dimension": 2, "num_points": 3},
+        {"dimension": 2, "reflections": True},
+        {"snippet_length": 32, "num_segment_capsules": 0},
+    ],
+    ids=str,
+)
+def test_the_preset_equivariant_keeps_its_promise(settings):
+    """Whatever its weights, in two and three dimensions, for points and bodies."""
+    config = replace(small.configs.preset("equivariant").model, **settings)
+    torch.manual_seed(0)
+    model, d, points = build(config), config.dimension, config.num_points
+    x = walks(40, d, points=(points,) if points > 1 else ())
+    model.train()
+    model(x)  # batch normalisation has seen something
+    result = certificate(model.eval(), x)
+    assert result["undefined"] == 0
+    assert result["verdict"]["passed"], readout.verdict_lines(result)
+    for name, before in result["float64"]["before"].items():
+        after = result["float64"]["kinds"]["all"][name]["mean"]
+        assert after == pytest.approx(before, rel=1e-6)
+
+
+def test_what_has_no_frame_is_left_out():
+    """In space a straight line has no roll about itself."""
+    x = walks(12, 3)
+    x[3] = torch.linspace(0, 1, 32)[:, None] * torch.tensor([1.0, 2.0, 3.0])
+    torch.manual_seed(0)
+    model = build(replace(small.configs.preset("equivariant").model, dimension=3)).eval()
+    result = certificate(model, x)
+    assert (result["undefined"], result["still"]) == (1, 0)
+    assert result["verdict"]["passed"]
+
+
+def test_a_baseline_has_nu_alone():
+    config = small.config(baseline__kind="lstm", baseline__hidden=8)
+    torch.manual_seed(0)
+    result = certificate(baselines.build(config).eval(), walks(20))
+    assert set(result["float32"]["kinds"]["all"]) == {"drift", "drift in spreads", "cosine"}
+    assert not result["verdict"]["passed"]
+    assert "angle" not in result["verdict"]["float32"]
+    assert "no B to compare" in svg.whole(charts.invariance(result), "drift")
 
 
 def test_double_precision_measures_the_model_and_not_the_input():

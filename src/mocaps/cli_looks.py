@@ -149,7 +149,7 @@ def learned(
         grids.append(readout.Grid.of_rotations(rotations, name))
         grids.append(readout.Grid.of_translations(translations, name))
     if out is not None:
-        _write_learned(out, seen, found, [grid.markdown() for grid in grids])
+        _write_learned(out, seen, data, found, [grid.markdown() for grid in grids])
     if json:
         print(json_module.dumps(found, indent=1))
         return 0
@@ -160,14 +160,16 @@ def learned(
     return 0
 
 
-def _write_learned(out: Path, seen: Run, found: dict[str, Any], grids: list[str]) -> None:
+def _write_learned(
+    out: Path, seen: Run, data: Path | None, found: dict[str, Any], grids: list[str]
+) -> None:
     from mocaps import atomic, charts, figures, standins
     from mocaps import learned as tables
     from mocaps.look import Look
 
     out.mkdir(parents=True, exist_ok=True)
     look = Look.at(seen)
-    x, _, _ = standins.sequences(seen.config, None, TURNED)
+    x, _, _ = standins.sequences(seen.config, data, TURNED)
     curve = tables.full_turn(seen.model, x)
     name = standins.title(seen)
     pictures = {

@@ -118,7 +118,9 @@ def verdict_lines(result: Mapping[str, Any]) -> list[str]:
             continue
         text = f"drift of nu {part['drift']:.1e} for {who} (promised {limits['drift']:g})"
         if "angle" in part:
-            text += f", B off by {part['angle']:.1e} degrees (promised {limits['angle']:g})"
+            text += (
+                f", {part['of']} off by {part['angle']:.1e} degrees (promised {limits['angle']:g})"
+            )
         if result[name]["not_finite"]:
             text += f", {result[name]['not_finite']} sequences not finite"
         lines.append(f"{name}: {'passed' if part['passed'] else 'failed'}: {text}")
