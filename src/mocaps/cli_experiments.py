@@ -27,10 +27,10 @@ def run(
 ) -> int:
     """Run experiments that have no finished report yet, several at a time.
 
-    Each file holds one row of a table, experiments/<table>/<row>.toml. Every seed of it is trained
-    in runs/<table>/<row>/seed<k> (or gone on with, or only evaluated where it is trained), and its
-    report goes to results/<table>/<row>/seed<k>.json. Stopped by Ctrl-C or killed, the same command
-    goes on. `mocaps table` shows what came out.
+    Each file holds one row of a table, `experiments/TABLE/ROW.toml`. Every seed of it is trained in
+    `runs/TABLE/ROW/seed0` (or gone on with, or only evaluated where it is trained), and its report
+    goes to `results/TABLE/ROW/seed0.json`. Stopped by Ctrl-C or killed, the same command goes on.
+    `mocaps table` shows what came out.
 
     Example: `mocaps run experiments/t20/*.toml`
 
