@@ -269,7 +269,24 @@ def test_a_model_that_breaks_down_is_not_called_invariant():
     result = certificate(Broken(2).eval(), walks(20), double=False)
     assert result["float32"]["not_finite"] == 1
     assert not result["verdict"]["passed"]
-    assert "1 sequences not finite" in readout.verdict_lines(result)[0]
+    assert "1 sequences not finite (drift, " in readout.verdict_lines(result)[0]
+    assert "error of segments" not in result["float32"]["not_finite_in"]
+
+
+def test_a_model_that_gives_no_numbers_at_all_fails():
+    class Silent(Framed):
+        def forward(self, x, **kwargs):
+            out = super().forward(x, **kwargs)
+            out.segments.nu[:] = torch.nan
+            return out
+
+    result = certificate(Silent(2).eval(), walks(20), double=False)
+    assert not result["verdict"]["passed"]
+    assert readout.verdict_lines(result)[0] == "float32: failed: nothing was measured"
+    readout.print_invariance(result, "silent")
+    nobody = certificate(Framed(2).eval(), torch.zeros(3, 32, 2), double=False)
+    assert (nobody["still"], nobody["verdict"]["passed"]) == (3, False)
+    readout.print_invariance(nobody, "nobody")
 
 
 @pytest.mark.parametrize("planes", [False, True])

@@ -25,7 +25,7 @@ def invariance(result: Mapping[str, Any]) -> Figure:
     Colour is the precision; whole lines are means, broken ones what 99.9% of the sequences keep
     to, and the thick grey lines what is promised.
     """
-    if not result.get("float32", {}).get("moves"):
+    if "drift" not in result.get("float32", {}).get("kinds", {}).get("all", {}):
         raise InputError("expected a certificate with measured moves to draw, got one without")
     figure, axes = panels(6, 3, (2.15, 1.35), gap=(0.85, 0.75), margin=(0.6, 0.8, 0.4, 0.35))
     turn, scale, shift, angle, cosine, right = axes
@@ -85,7 +85,7 @@ def _measure(
     # Where the model is what drifts, and not rounding, both precisions say the same: the second
     # is drawn thinner, over the first.
     for name, colour, width in zip(PRECISIONS, CURVES, (2.6, 1.1), strict=False):
-        if not result.get(name, {}).get("moves"):
+        if what not in result.get(name, {}).get("kinds", {}).get("all", {}):
             continue
         for key, dash in (("mean", _ALL), ("most", _MOST)):
             amounts, values = _curve(result[name], kind, lambda m, key=key: m[what][key])

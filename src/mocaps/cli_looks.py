@@ -75,7 +75,7 @@ def invariance(
     if run is not None:
         runs.write_report(run, invariance=certificates.brief(result))
     out = run / "invariance.svg" if out is None and run is not None else out
-    if out is not None and result["float32"]["moves"]:
+    if out is not None and "drift" in result["float32"]["kinds"].get("all", {}):
         standins.save(charts.invariance(result), out, "what becomes of the capsules")
     if json:
         print(json_module.dumps(result, indent=1))

@@ -257,20 +257,27 @@ def certificate(
 
 def _summary(m: _Measured, made: Sequence[Move], kept: np.ndarray) -> dict[str, Any]:
     """A kind of move after another, then every move, over the sequences that count."""
-    finite = np.all([np.isfinite(v).all(0) for v in m.found.values()], axis=0)
-    kept, lost = kept & finite, kept & ~finite
-    result: dict[str, Any] = {"not_finite": int(lost.sum())}
-    if not kept.any():
+    finite = {k: np.isfinite(v).all(0) for k, v in m.found.items()}
+    broken = {k: int((kept & ~good).sum()) for k, good in finite.items()}
+    lost = kept & ~np.all(list(finite.values()), axis=0)
+    result: dict[str, Any] = {
+        "not_finite": int(lost.sum()),
+        "not_finite_in": {k: count for k, count in broken.items() if count},
+    }
+    # Each measure over the sequences in which it is a number at every move.
+    rows = {k: np.flatnonzero(kept & good) for k, good in finite.items()}
+    found = {k: v[:, rows[k]] for k, v in m.found.items() if len(rows[k])}
+    if not found:
         return result | {"kinds": {}, "moves": []}
-    result["before"] = {k: float(v[kept].mean()) for k, v in m.before.items()}
+    result["before"] = {k: float(v[rows[k]].mean()) for k, v in m.before.items() if k in found}
     kinds = np.array([move.kind for move in made])
     result["kinds"] = {
-        kind: {k: _spread(v[chosen][:, kept]) for k, v in m.found.items()}
+        kind: {k: _spread(v[chosen]) for k, v in found.items()}
         for kind, chosen in [(k, kinds == k) for k in KINDS] + [("all", kinds != "")]
     }
     result["moves"] = [
         {"kind": move.kind, "amount": move.amount}
-        | {k: _spread(v[[i]][:, kept]) for k, v in m.found.items()}
+        | {k: _spread(v[[i]]) for k, v in found.items()}
         | ({"accuracy": {k: _share(v[i, kept]) for k, v in m.right.items()}} if m.right else {})
         for i, move in enumerate(made)
     ]
@@ -297,11 +304,11 @@ def verdict(result: Mapping[str, Any]) -> dict[str, Any]:
         if name not in result:
             continue
         part = result[name]
-        if not part["kinds"]:
+        key = "most" if name == "float32" else "worst"
+        spread = part["kinds"].get("all", {})
+        if "drift" not in spread:
             found[name] = {"passed": False}
             continue
-        key = "most" if name == "float32" else "worst"
-        spread = part["kinds"]["all"]
         of = next((name for name in ("B", "A") if f"{name} angle" in spread), None)
         drift, turn = spread["drift"][key], spread.get(f"{of} angle")
         passed = drift <= limits["drift"] and part["not_finite"] == 0
@@ -354,7 +361,13 @@ def _share(right: np.ndarray) -> float | None:
     return float(asked.mean()) if len(asked) else None
 
 
-KEPT = ("drift", "cosine", "B angle", "B scale", "B translation", "A angle", "error of segments")
+_DRAWN = {
+    "drift": ("mean", "most"),
+    "cosine": ("mean", "least"),
+    "B angle": ("mean", "most"),
+    "A angle": ("mean", "most"),
+    "error of segments": ("mean",),
+}
 
 
 def brief(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -362,10 +375,11 @@ def brief(result: Mapping[str, Any]) -> dict[str, Any]:
     short: dict[str, Any] = dict(result)
     for name in PROMISE:
         if name in result:
-            each = [
-                {k: v for k, v in move.items() if k in (*KEPT, "kind", "amount", "accuracy")}
-                for move in result[name]["moves"]
-            ]
+            each = []
+            for move in result[name]["moves"]:
+                few = {k: move[k] for k in ("kind", "amount", "accuracy") if k in move}
+                drawn = {k: keys for k, keys in _DRAWN.items() if k in move}
+                each.append(few | {k: {q: move[k][q] for q in qs} for k, qs in drawn.items()})
             short[name] = {**result[name], "moves": each}
     return _rounded(short)
 

@@ -122,7 +122,8 @@ def verdict_lines(result: Mapping[str, Any]) -> list[str]:
                 f", {part['of']} off by {part['angle']:.1e} degrees (promised {limits['angle']:g})"
             )
         if result[name]["not_finite"]:
-            text += f", {result[name]['not_finite']} sequences not finite"
+            where = ", ".join(result[name]["not_finite_in"])
+            text += f", {result[name]['not_finite']} sequences not finite ({where})"
         lines.append(f"{name}: {'passed' if part['passed'] else 'failed'}: {text}")
     lines.append(f"verdict: the promise {'holds' if verdict['passed'] else 'does not hold'}")
     return lines
