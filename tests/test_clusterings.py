@@ -1,23 +1,8 @@
-import numpy as np
 import pytest
 
 from mocaps import clusterings
-from mocaps.clusterings import cluster, matched
+from mocaps.clusterings import cluster
 from mocaps.errors import InputError
-
-
-def test_clusters_are_given_the_classes_that_make_most_right():
-    clusters = np.array([0, 0, 0, 1, 1, 1, 2, 2])
-    y = np.array([1, 1, 0, 1, 1, 0, 2, 2])
-    # Both 0 and 1 hold more of class 1, but one of them only may stand for it.
-    classes = matched(clusters, y, 3)
-    assert sorted(classes) == [0, 1, 2]
-    assert classes[2] == 2
-    assert np.mean(classes[clusters] == y) == 5 / 8
-
-
-def test_clusters_without_a_class_are_never_right():
-    assert list(matched(np.array([0, 0, 1, 2, 2]), np.array([0, 0, 0, 1, 1]), 3)) == [0, -1, 1]
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from mocaps import launch, probe, runs
 from mocaps.data import batches
 from mocaps.data.trajectory20 import Trajectory20
 from mocaps.errors import InputError
+from mocaps.tables import print_evaluation
 
 BUDGETS = (20, 60)
 
@@ -49,6 +50,11 @@ def test_an_evaluation_holds_every_probe_under_its_own_name(run, files):
         assert scores["logistic"]["20"]["draws"] == 2
         assert scores["logistic"]["60"]["standard_error"] is None
         assert set(scores["nearest_neighbour"]) == {"cosine", "euclidean"}
+        assert {d: s["draws"] for d, s in scores["one_label_each"].items()} == dict.fromkeys(
+            ("cosine", "euclidean"), 20
+        )
+        for cell in scores["clusters"].values():
+            assert 1 / 20 <= cell["mean"] <= 1
     assert set(result["floors"]) == {"raw_coordinates", "fourier_magnitudes", "random_weights"}
     assert 0 <= result["online_probe"] <= 1
     assert result["steps"] == 4
@@ -126,3 +132,15 @@ def test_random_weights_are_untrained_but_normalised(run):
 def test_more_classes_than_the_probe_knows_leave_it_out(run):
     features = np.zeros((3, 6), np.float32)
     assert evaluation.online_accuracy(run, features, np.array([0, 1, 25])) is None
+
+
+def test_the_printed_tables_hold_few_labels_and_none(run, files, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    result = evaluation.evaluate(run, *files)
+    print_evaluation(result)
+    printed = capsys.readouterr().out
+    row = [line for line in printed.splitlines() if "Fourier magnitudes" in line][-1]
+    floor = result["floors"]["fourier_magnitudes"]
+    for key in ("one_label_each", "clusters"):
+        for score in floor[key].values():
+            assert f"{100 * score['mean']:.1f}" in row

@@ -8,12 +8,14 @@ import torch
 from mocaps.capsules import SnippetCapsules
 from mocaps.config import LossConfig
 from mocaps.losses import (
+    SPREAD,
     LossTerms,
     contrast_loss,
     segment_loss,
     smoothness_loss,
     snippet_loss,
     sparsity_loss,
+    spread_loss,
 )
 
 
@@ -70,10 +72,13 @@ def test_total_weighs_each_term():
         terms.total(LossConfig(snippet=0, segment=0, contrast=0, smoothness=0, sparsity=0))
 
 
-def test_spread_costs_a_capsule_that_is_always_as_active():
-    from mocaps.losses import SPREAD, spread_loss
-
-    still, lively = torch.full((40, 1), 0.4), (torch.arange(40) % 2).float()[:, None]
-    assert spread_loss(lively) == 0
-    assert spread_loss(still).item() == pytest.approx(SPREAD, abs=2e-3)
-    assert spread_loss(torch.cat([still, lively], 1)) == spread_loss(still)
+def test_spread_is_how_far_activations_move_in_all():
+    swing = (torch.arange(40) % 2).float()[:, None] - 0.5
+    right = 0.5 + swing * 2 * SPREAD / 5**0.5 * (39 / 40) ** 0.5
+    right = torch.cat([right.expand(-1, 5), torch.full((40, 3), 0.4)], 1)  # three that stay off
+    assert spread_loss(right).item() == pytest.approx(0, abs=1e-4)
+    assert spread_loss(0.4 + 0.1 * (right - 0.4)).item() == pytest.approx(
+        math.log(10) ** 2, rel=1e-3
+    )
+    assert spread_loss(right * 1.5) > 0.1
+    assert spread_loss(torch.full((40, 2), 0.4)).isfinite()

@@ -31,7 +31,7 @@ class Adam:
         """One step along the gradients, which are forgotten."""
         self.count += 1
         met = [i for i, p in enumerate(self.parameters) if p.grad is not None]
-        torch._fused_adam_(
+        torch._fused_adam_(  # pyright: ignore[reportPrivateImportUsage]
             [self.parameters[i] for i in met],
             [g for p in self.parameters if (g := p.grad) is not None],
             [self.first[i] for i in met],

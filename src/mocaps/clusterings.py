@@ -16,26 +16,11 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.optimize import linear_sum_assignment
 
 from mocaps.data.trajectory20 import trajectory20
 from mocaps.errors import InputError
 from mocaps.probe import balanced_subset
-
-
-def matched(
-    clusters: Int[np.ndarray, " n"], y: Int[np.ndarray, " n"], count: int
-) -> Int[np.ndarray, " count"]:
-    """Of each cluster, the class it stands for: one to one, as many right as can be.
-
-    A cluster without a class, where there are more clusters than classes, stands for -1.
-    """
-    table = np.zeros((count, int(y.max()) + 1), dtype=np.int64)
-    np.add.at(table, (clusters, y), 1)
-    rows, columns = linear_sum_assignment(table, maximize=True)
-    classes = np.full(count, -1)
-    classes[rows] = columns
-    return classes
+from mocaps.unlabelled import matched
 
 
 def cluster(

@@ -167,7 +167,8 @@ class LossConfig:
     sparsity: float = 0.05
     """Of |nu|^2; the released code halves the norm, which is a weight of 0.025."""
     spread: float = 0.0
-    """Ours: how much it costs a segment capsule to be as active on one motion as on any other."""
+    """Ours: how much it costs the segment capsules, together, to be as active on one motion as on
+    any other."""
     temperature: float = 0.1
     """tau."""
     positive_in_denominator: bool = True
@@ -323,7 +324,7 @@ PRESETS: dict[str, Config] = {
         model=ModelConfig(
             frame="snippets", lstm_reads_templates=False, lstm_hidden=64, head_hidden=8
         ),
-        loss=LossConfig(snippet=10.0, centred=True),
+        loss=LossConfig(snippet=10.0, centred=True, sparsity=0.002, spread=0.1),
         disturb=DisturbConfig(
             functions=("reverse", "start", "stretch", "smooth"),
             draw="in turn",

@@ -6,7 +6,7 @@ All accuracies are fractions. A budget larger than the number of labels offered 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from mocaps import config as configs
-from mocaps import probe
+from mocaps import probe, unlabelled
 from mocaps.baselines import build
 from mocaps.config import Config
 from mocaps.data import arrays, batches
@@ -27,6 +27,8 @@ from mocaps.runs import Run
 
 CALIBRATION_ROWS = 250
 FLOORS = ("raw_coordinates", "fourier_magnitudes", "random_weights")
+Represent = Callable[[np.ndarray], np.ndarray]
+"""Sequences (n, L, ...) to features (n, f)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,24 +89,32 @@ def floors_of(
     config: Config, fit_on: Labelled, score_on: Labelled, names: Iterable[str] = FLOORS
 ) -> dict[str, Any]:
     """What the probes reach on representations that nobody trained."""
-    representations: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-        "raw_coordinates": probe.raw_coordinates,
-        "fourier_magnitudes": probe.fourier_magnitudes,
-    }
-    if "random_weights" in names:
-        untrained = random_model(config, fit_on.x)
-        representations["random_weights"] = lambda x: embed(untrained, x)
     found = {}
     for name in names:
-        train_x, test_x = (representations[name](part.x) for part in (fit_on, score_on))
+        represent = representation(name, config, fit_on.x)
+        train_x, test_x = (represent(part.x) for part in (fit_on, score_on))
         found[name] = by_budget(train_x, fit_on.y, test_x, score_on.y)
     return found
+
+
+def representation(name: str, config: Config, x: np.ndarray) -> Represent:
+    """The floor of that name; random weights have their batch normalisation set by `x`."""
+    if name == "random_weights":
+        untrained = random_model(config, x)
+        return lambda sequences: embed(untrained, sequences)
+    return {
+        "raw_coordinates": probe.raw_coordinates,
+        "fourier_magnitudes": probe.fourier_magnitudes,
+    }[name]
 
 
 def by_budget(
     train_x: np.ndarray, train_y: np.ndarray, test_x: np.ndarray, test_y: np.ndarray
 ) -> dict[str, Any]:
-    """Logistic regression and 1-NN on features, each by label budget, ready for JSON."""
+    """Logistic regression and 1-NN on features, each by label budget, ready for JSON.
+
+    And what they say with one label a class, by 1-NN, and with none, by k-means.
+    """
     data = train_x, train_y, test_x, test_y
     return {
         "logistic": _plain(probe.logistic_by_budget(*data)),
@@ -112,6 +122,10 @@ def by_budget(
             distance: _plain(probe.nearest_neighbour_by_budget(*data, distance))
             for distance in probe.DISTANCES
         },
+        "one_label_each": _plain({d: unlabelled.one_label_each(*data, d) for d in probe.DISTANCES}),
+        "clusters": _plain(
+            {d: unlabelled.clusters(train_x, test_x, test_y, d) for d in probe.DISTANCES}
+        ),
     }
 
 
@@ -178,5 +192,5 @@ def _from_file(config: Config, path: Path) -> Labelled:
     return Labelled(str(path), x, arrays.read_y(path, len(x)))
 
 
-def _plain(scores: dict[int, probe.Score]) -> dict[str, Any]:
-    return {str(budget): dataclasses.asdict(score) for budget, score in scores.items()}
+def _plain(scores: Mapping[Any, probe.Score]) -> dict[str, Any]:
+    return {str(key): dataclasses.asdict(score) for key, score in scores.items()}

@@ -183,7 +183,8 @@ class _Mixed(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, m: Tensor, T: Tensor, normalised: bool) -> tuple[Tensor, Tensor]:
-        total = m.sum(0) if normalised else None
+        # Far from what was learned all activations may be nothing; so is then the mixture.
+        total = m.sum(0).clamp(min=torch.finfo(m.dtype).tiny) if normalised else None
         w = m.clone() if total is None else m / total
         ctx.save_for_backward(w, T, total)
         return w[:, None, None] * T, w

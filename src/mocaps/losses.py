@@ -117,19 +117,20 @@ def sparsity_loss(nu: Float[Tensor, "n M"]) -> Scalar:
     return nu.square().sum() / len(nu)  # Eq. (8)
 
 
-SPREAD = 0.1
-"""Deviation of an activation over motions that is enough. More would press the sigmoids into their
-flat ends (with 0.3 they were on or off, and told less)."""
+SPREAD = 1.0
+"""Root of the activations' summed variance over motions that is right: some 25 capsules that tell
+motions apart, each by 0.2. More would press the sigmoids into their flat ends."""
 
 
 def spread_loss(nu: Float[Tensor, "n M"]) -> Scalar:
-    """How much the capsules lack of telling motions apart by their activations.
+    """How far the activations are from telling motions apart as much as they should.
 
     The contrast does not see how far activations move, only in which direction, and with it alone
-    they stay within some thousandths of each other: nothing would be active, or everything.
+    they stay within some thousandths of each other: nothing would be active, or everything. Which
+    capsules move, and which stay off, is left to the contrast.
     """
-    deviation = (nu.var(0) + 1e-6).sqrt()
-    return F.relu(SPREAD - deviation).sum()
+    deviation = (nu.var(0).sum() + 1e-9).sqrt()
+    return (deviation / SPREAD).log().square()
 
 
 def contrast_of(nu: Float[Tensor, "twice_n features"], config: LossConfig) -> Scalar:

@@ -37,6 +37,7 @@ def print_evaluation(result: dict[str, Any]) -> None:
         table.add_section()
     console = Console()
     console.print(table)
+    console.print(_with_few_labels(rows))
     if not budgets:
         console.print(
             f"fewer than 200 labels ({result['train']['sequences']}): no probe was fitted"
@@ -47,6 +48,23 @@ def print_evaluation(result: dict[str, Any]) -> None:
         f"{result['parameters']['model']:,} parameters, {result['steps']:,} steps "
         f"({result['kept']} weights)"
     )
+
+
+def _with_few_labels(rows: dict[str, Any]) -> Table:
+    """1-NN with one label a class and k-means without any, in a table that fits a terminal."""
+    table = Table(title="With one label a class, and with none (k-means)", title_justify="left")
+    table.add_column("representation")
+    probes = {"1-NN": "one_label_each", "k-means": "clusters"}
+    kinds = {
+        f"{name} {distance}": (key, distance)
+        for name, key in probes.items()
+        for distance in next(iter(rows.values()))[key]
+    }
+    for heading in kinds:
+        table.add_column(heading, justify="right")
+    for name, scores in rows.items():
+        table.add_row(name, *(_cell(scores[key][distance]) for key, distance in kinds.values()))
+    return table
 
 
 def _cells(scores: dict[str, Any], budgets: list[str]) -> list[str]:

@@ -81,6 +81,7 @@ def of_run(path: Path) -> dict[str, Any]:
         "parameters": scores["parameters"],
         **{key: scores[key] for key in ("train", "test", "online_probe")},
         **{key: scores[key] for key in ("logistic", "nearest_neighbour")},
+        **{key: scores[key] for key in ("one_label_each", "clusters")},
         "run": str(path),
         "run_command": run.report.get("command"),
         "seconds": run.report["seconds"],
