@@ -15,6 +15,8 @@ from mocaps.data.trajectory20 import Trajectory20
 from mocaps.progress import Meter, Status
 
 SMALL = [f"{key}={value}" for key, value in small.SETTINGS.items()]
+SMALL += ["train.schedule=constant"]  # so that a budget may grow
+SMALL += ["model.lstm_hidden=32", "model.head_hidden=32", "model.lstm_reads_templates=true"]
 
 
 @pytest.fixture
