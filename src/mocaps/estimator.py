@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mocaps import config as configs
 from mocaps import embed as embedding
-from mocaps.baselines import build, objective
+from mocaps.baselines import Baseline, build, objective
 from mocaps.config import Config
 from mocaps.data import arrays, batches
 from mocaps.errors import InputError
@@ -32,7 +32,7 @@ class MotionCapsules(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     preset : what the configuration starts from.
-    steps : of training; each sees `train.batch_size` sequences twice.
+    steps : of training, by default the preset's; each sees `train.batch_size` sequences twice.
     seed : of the weights, of the order of the sequences and of their disturbances.
     settings : further settings of the configuration, {"model.num_segment_capsules": 40, ...}.
 
@@ -45,7 +45,7 @@ class MotionCapsules(TransformerMixin, BaseEstimator):
         self,
         preset: str = configs.DEFAULT,
         *,
-        steps: int = 24_000,
+        steps: int | None = None,
         seed: int = 0,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
@@ -75,10 +75,14 @@ class MotionCapsules(TransformerMixin, BaseEstimator):
 
     def explain(self, X: Any) -> dict[str, np.ndarray]:
         """nu, B, mu, A, reconstruction and error of every sequence (see `mocaps.embed`)."""
-        x = self._checked(X)
+        x, model = self._checked(X), self.model_
+        if isinstance(model, Baseline):
+            raise InputError(
+                f"expected capsules to explain by, got baseline {self.config_.baseline.kind}"
+            )
         parts = torch.from_numpy(x).split(embedding.ROWS)
         with torch.inference_mode():
-            explained = [embedding.explain(self.model_, part) for part in parts]
+            explained = [embedding.explain(model, part) for part in parts]
         return {name: torch.cat([e[name] for e in explained]).numpy() for name in explained[0]}
 
     def _checked(self, X: Any) -> np.ndarray:
@@ -90,7 +94,9 @@ class MotionCapsules(TransformerMixin, BaseEstimator):
     def _config(self, shape: tuple[int, ...]) -> Config:
         """The preset, with the sequences' own sizes and the settings put in."""
         base = configs.preset(self.preset)
-        sizes: dict[str, Any] = {"model.length": shape[1], "train.steps": self.steps}
+        sizes: dict[str, Any] = {"model.length": shape[1]}
+        if self.steps is not None:
+            sizes["train.steps"] = self.steps
         sizes |= {"model.dimension": shape[-1], "train.seed": self.seed, "data.name": "X"}
         if len(shape) == 4:
             sizes["model.num_points"] = shape[2]
