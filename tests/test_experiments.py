@@ -112,6 +112,7 @@ def test_the_papers_rows_are_all_there():
         ('label = "a"\n[floor]\nrepresentation = "raw"', r"expected one of raw_coordinates"),
         ('label = "a"', r"expected one of \[config\], \[clustering\] and \[floor\].* got none"),
         ('label = "a"\n[config]\n[clustering]', r"got config and clustering"),
+        ('label = "a"\n[clustering]\n[corrupted]', r"got clustering and corrupted"),
         ("config = 3\nlabel = 'a'", r"expected config to be a table, got 3"),
         ("[config]", r"expected label to be a string, got None"),
         ('label = "a"\nseeds = [1, 1]\n[config]', r"different whole numbers, got \[1, 1\]"),

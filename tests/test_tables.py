@@ -12,6 +12,7 @@ import tiny
 
 from mocaps import cli
 from mocaps.experiments import render, results
+from mocaps.experiments.panels import MEASURES
 
 PARAMETERS = {"model": 1000, "probe": 234}
 
@@ -47,16 +48,16 @@ def test_means_and_standard_errors_are_over_seeds(folder):
     assert line.accuracy is not None
     assert line.accuracy.mean == pytest.approx(0.45)
     assert line.accuracy.error == pytest.approx(0.0707106781 / math.sqrt(2))
-    linear = line.probed("logistic")
+    linear = line.measured(MEASURES["logistic_10000"])
     assert linear is not None
     assert linear.mean == pytest.approx(0.645)
-    few = line.probed("logistic", 200)
+    few = line.measured(MEASURES["logistic_200"])
     assert few is not None
     assert few.mean == pytest.approx(0.345)
     assert line.parameters == 1234
     assert line.mean("steps") == 1250
     assert floor.accuracy is None
-    of_floor = floor.probed("cosine")
+    of_floor = floor.measured(MEASURES["1nn_cosine_10000"])
     assert of_floor is not None
     assert of_floor.error is None  # one seed
 
@@ -204,3 +205,26 @@ def test_no_published_report_holds_an_expected_number():
     for file in (root / "results").glob("*/*/seed*.json"):
         report = json.loads(file.read_text())
         assert not {"paper", "expected"} & set(report), file
+
+
+def test_a_table_may_have_what_is_measured_in_its_rows(folder, capsys):
+    """Reports of before there were such numbers stay as good as they were."""
+    more = (
+        '\n[few]\ntitle = "F"\nrows = [["small/tiny"]]\nfloors = ["small/raw"]\n'
+        'against = "small/raw"\n'
+        'measures = [["logistic_200", "1nn_cosine_one_each"], ["clusters_cosine"]]\n'
+    )
+    place = folder / results.TABLES
+    place.write_text(place.read_text() + more)
+    found = {"mean": 0.75, "standard_error": 0.02, "draws": 20}
+    scores = tiny.probes(0.60, 0.55) | {"one_label_each": {"cosine": found}}
+    tiny.report(folder / "small/raw.toml", folder.parent / "results", 0, **scores)
+    text = printed(folder, capsys, "few")
+    lines = {line.partition("  ")[0]: re.split("  +", line)[1:] for line in text.splitlines()}
+    assert lines["linear, 200 labels"] == ["34.5 ± 0.5", "30.0"]
+    assert lines["1-NN cosine, one label a class"] == ["–", "75.0"]
+    assert lines["k-means cosine, no labels"] == ["–", "–"]
+    assert "Of the 1 cells, tiny is ahead of raw coordinates in 1.\n" in text
+    rows = list(csv.DictReader(io.StringIO(printed(folder, capsys, "small", "--format", "csv"))))
+    assert [row["1nn_cosine_one_each"] for row in rows] == ["", "75.00"]
+    assert rows[0]["clusters_euclidean"] == ""

@@ -30,6 +30,7 @@ class Status:
     accuracy: float | None
     """On validation data, at the end of the last epoch."""
     seconds_left: float | None
+    unit: str = "step"
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -85,7 +86,9 @@ def display(names: list[str]) -> Display:
 
 def numbers(status: Status) -> str:
     total = f"/{status.total:,}" if status.total else ""
-    parts = [f"step {status.step:,}{total}", f"{status.rate:,.0f} steps/s"]
+    unit, rate = status.unit, status.rate
+    speed = f"{60 * rate:.0f} {unit}s/min" if 0 < rate < 2 else f"{rate:,.0f} {unit}s/s"
+    parts = [f"{unit} {status.step:,}{total}", speed]
     if status.accuracy is not None:
         parts.append(f"validation {100 * status.accuracy:.1f}%")
     if status.seconds_left is not None:

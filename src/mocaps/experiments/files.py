@@ -7,6 +7,8 @@ report, results/<table>/<row>/seed<k>.json.
     [clustering]            or a clustering: method, clusters, sequences, restarts
     [floor]                 or what needs no training: representation; [config] says of what length
                             and, for random weights, of which model
+    [corrupted]             or probes on T20-C: of, the experiment whose trained runs are probed,
+                            as in "t20/mcae-equivariant" (or a [floor] beside); draws of labels
 
 A report holds the settings that made it. Where they are no longer the file's, it does not count.
 """
@@ -16,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,9 +30,19 @@ from mocaps.config import Config
 from mocaps.errors import InputError
 
 FORMAT = 1
-KINDS = ("config", "clustering", "floor")
+KINDS = ("config", "clustering", "floor", "corrupted")
+TOGETHER = (
+    *([kind] for kind in KINDS),
+    ["config", "floor"],
+    ["floor", "corrupted"],
+    ["config", "floor", "corrupted"],
+)
 METHODS = ("kmeans", "dtw-kmeans", "k-shape")
 FLOORS = ("raw_coordinates", "fourier_magnitudes", "random_weights")
+CORRUPTIONS = ("noise", "missing", "stretch", "warp", "partial", "outliers", "all")
+"""As in `mocaps.data.corrupt`, which imports torch."""
+SEVERITIES = (1, 2, 3, 4, 5)
+CONDITIONS = ("clean", *(f"{name} {severity}" for name in CORRUPTIONS for severity in SEVERITIES))
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,20 @@ class Clustering:
 
 
 @dataclass(frozen=True)
+class Corrupted:
+    """Probes in every condition of T20-C, fitted and scored under the same corruption."""
+
+    of: str | None = None
+    """The experiment whose runs are probed; None for a floor."""
+    draws: dict[str, int] = field(default_factory=lambda: {"200": 3, "2000": 2})
+    """Of the labelled subset, by how many labels it has."""
+
+    @property
+    def budgets(self) -> dict[int, int]:
+        return {int(labels): draws for labels, draws in self.draws.items()}
+
+
+@dataclass(frozen=True)
 class Experiment:
     """One row of a table."""
 
@@ -60,6 +87,9 @@ class Experiment:
     config: Config
     clustering: Clustering | None = None
     floor: str | None = None
+    corrupted: Corrupted | None = None
+    of: Experiment | None = None
+    """Where another's runs are probed."""
 
     @property
     def name(self) -> str:
@@ -67,7 +97,7 @@ class Experiment:
 
     @property
     def trains(self) -> bool:
-        return self.clustering is None and self.floor is None
+        return self.clustering is None and self.floor is None and self.corrupted is None
 
     def of_seed(self, seed: int) -> Config:
         return configs.with_settings(self.config, {"train.seed": str(seed)})
@@ -77,12 +107,13 @@ class Experiment:
         if self.clustering is not None:
             return {"clustering": dataclasses.asdict(self.clustering)}
         config = self.of_seed(seed)
+        found = {"corrupted": dataclasses.asdict(self.corrupted)} if self.corrupted else {}
         if self.floor is None:
-            return {"config": configs.to_dict(config)}
+            return found | {"config": configs.to_dict(config)}
         if self.floor == "random_weights":
-            return {"floor": self.floor, "config": configs.to_dict(config)}
+            return found | {"floor": self.floor, "config": configs.to_dict(config)}
         read = {"data": config.data.name, "length": config.model.length}
-        return {"floor": self.floor, **read}  # of a configuration, nothing else matters to it
+        return found | {"floor": self.floor, **read}  # nothing else of it matters to the floor
 
 
 def load(file: Path) -> Experiment:
@@ -96,12 +127,13 @@ def load(file: Path) -> Experiment:
         if key in given and not isinstance(given[key], Mapping):
             raise InputError(f"{file}: expected {key} to be a table, got {given[key]!r}")
     kinds = [kind for kind in KINDS if kind in given]
-    if not kinds or (len(kinds) > 1 and kinds != ["config", "floor"]):
+    if kinds not in TOGETHER:
         raise InputError(
             f"{file}: expected one of [config], [clustering] and [floor] (a floor may have a "
-            f"[config] too), got {' and '.join(kinds) or 'none'}"
+            f"[config] too), or [corrupted] with an experiment or a floor, "
+            f"got {' and '.join(kinds) or 'none'}"
         )
-    clustering = floor = None
+    clustering = floor = corrupted = of = None
     if "clustering" in given:
         check_keys(file, given["clustering"], known, "clustering.")
         clustering = _clustering(file, given["clustering"])
@@ -109,6 +141,9 @@ def load(file: Path) -> Experiment:
         check_keys(file, given["floor"], ("representation",), "floor.")
         floor = given["floor"].get("representation")
         _among(file, "floor.representation", floor, FLOORS)
+    if "corrupted" in given:
+        corrupted = _corrupted(file, given["corrupted"], floor)
+        of = _probed(file, corrupted.of) if corrupted.of else None
     row = file.resolve()
     return Experiment(
         file,
@@ -116,9 +151,11 @@ def load(file: Path) -> Experiment:
         row=row.stem,
         label=given["label"],
         seeds=_seeds(file, given.get("seeds", [0])),
-        config=configs.from_dict(given.get("config", {}), where=str(file)),
+        config=of.config if of else configs.from_dict(given.get("config", {}), where=str(file)),
         clustering=clustering,
         floor=floor,
+        corrupted=corrupted,
+        of=of,
     )
 
 
@@ -234,6 +271,37 @@ def _clustering(file: Path, given: Mapping[str, Any]) -> Clustering:
             f"{file}: clustering.sequences: expected {found.clusters} to 10000, the size of the "
             f"set, got {found.sequences}"
         )
+    return found
+
+
+def _corrupted(file: Path, given: Mapping[str, Any], floor: str | None) -> Corrupted:
+    check_keys(file, given, [f.name for f in dataclasses.fields(Corrupted)], "corrupted.")
+    found = Corrupted(**given)
+    if not isinstance(found.of, str | None) or (found.of is None) == (floor is None):
+        raise InputError(
+            f"{file}: expected corrupted.of to be the name of an experiment, or a [floor] beside, "
+            f"got {'both' if floor and found.of else repr(found.of)}"
+        )
+    if (
+        not isinstance(found.draws, Mapping)
+        or not all(re.fullmatch(r"[1-9]\d*", labels) for labels in found.draws)
+        or not all(type(draws) is int and draws > 0 for draws in found.draws.values())
+    ):
+        raise InputError(
+            f"{file}: corrupted.draws: expected numbers of labels with how often to draw them, as "
+            f"in {{ 200 = 3 }}, got {found.draws!r}"
+        )
+    return found
+
+
+def _probed(file: Path, name: str) -> Experiment:
+    """The experiment of that name in the same folder of tables."""
+    place = file.resolve().parents[1] / f"{name}.toml"
+    if place.is_relative_to(Path.cwd()):  # as somebody would type it
+        place = place.relative_to(Path.cwd())
+    found = load(place)
+    if not found.trains:
+        raise InputError(f"{file}: corrupted.of: expected an experiment that trains, got {name!r}")
     return found
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mocaps import atomic
-from mocaps.experiments.results import BUDGETS, LABELS, PROBES, Line, ResultTable
+from mocaps.experiments.panels import MEASURES, Panel
+from mocaps.experiments.results import LABELS, PROBES, Line, ResultTable
 from mocaps.summary import Cell
 
 NONE = "–"
 WIDTH = 100
+BEHIND = "* "
+"""Before a cell of a trained line where some floor is ahead."""
 CAPTION = (
     "Accuracy in % on 10,000 test motions, mean ± standard error over seeds. “accuracy” is, as in "
     "the paper, of the classifier trained along (of clusterings, of clusters matched to classes); "
@@ -42,8 +45,8 @@ def columns(table: ResultTable) -> list[Column]:
     found.append(Column("accuracy", lambda line: line.accuracy))
     if any(line.paper for line in table.lines):
         found.append(Column("paper's", lambda line: _as_printed(line.paper)))
-    for probe, name in PROBES.items():
-        found.append(Column(name, lambda line, probe=probe: line.probed(probe)))
+    for measure in PROBES:
+        found.append(Column(measure.probe, lambda line, of=measure: line.measured(of)))
     return found
 
 
@@ -90,7 +93,7 @@ def latex(table: ResultTable) -> str:
     head, groups = _grid(table, cell_text)
     spec = "l" + "r" * (len(head) - 1)
     lines = [r"\begin{table}", r"  \centering"]
-    lines += [rf"  \caption{{{_tex(table.title)}. {_tex(CAPTION)}}}"]
+    lines += [rf"  \caption{{{_tex(table.title)}. {_tex(_caption(table))}}}"]
     lines += [rf"  \label{{tab:{table.name}}}", rf"  \begin{{tabular}}{{@{{}}{spec}@{{}}}}"]
     lines += [r"    \toprule", rf"    {' & '.join(map(_tex, head))} \\"]
     for group in groups:
@@ -101,8 +104,14 @@ def latex(table: ResultTable) -> str:
 
 
 def comma_separated(table: ResultTable) -> str:
-    """Everything, one row a line: percent with two decimals, empty where there is nothing."""
-    lines = [dict(_everything(table, line)) for line in table.lines]
+    """Everything, one row a line: percent with two decimals, empty where there is nothing.
+
+    Of a panel, a line holds one cell.
+    """
+    if table.panel is not None:
+        lines = list(_cells_of(table, table.panel))
+    else:
+        lines = [dict(_everything(table, line)) for line in table.lines]
     file = io.StringIO()
     writer = csv.DictWriter(file, list(lines[0]) if lines else [], lineterminator="\n")
     writer.writeheader()
@@ -130,26 +139,75 @@ def write(table: ResultTable, folder: Path) -> list[Path]:
     return written
 
 
-def _grid(
-    table: ResultTable, cell_text: Callable[[Cell | str | None, bool], str]
-) -> tuple[list[str], list[list[list[str]]]]:
-    """Headings, and the groups of rows, as text; beside each cell, whether it is the best of its
-    column."""
+CellText = Callable[[Cell | str | None, bool], str]
+"""A cell in words, given whether it is the best."""
+Grid = tuple[list[str], list[list[list[str]]]]
+"""Headings, and the groups of rows."""
+
+
+def _grid(table: ResultTable, cell_text: CellText) -> Grid:
+    """The table as text; what is best is best of its column, or in a panel of its row."""
+    if table.panel is not None:
+        return _panel_grid(table, table.panel, cell_text)
     wanted = columns(table)
-    tops = []
-    for column in wanted:
-        found = [column.of(line) for line in table.lines]
-        tops.append(max((cell.mean for cell in found if isinstance(cell, Cell)), default=None))
+    tops = [_top(column.of(line) for line in table.lines) for column in wanted]
 
     def row(line: Line) -> list[str]:
         cells = [column.of(line) for column in wanted]
-        best = [
-            isinstance(cell, Cell) and cell.mean == top
-            for cell, top in zip(cells, tops, strict=True)
-        ]
-        return [cell_text(cell, is_best) for cell, is_best in zip(cells, best, strict=True)]
+        return [cell_text(cell, _is(cell, top)) for cell, top in zip(cells, tops, strict=True)]
 
     return [c.heading for c in wanted], [[row(line) for line in group] for group in table.groups]
+
+
+def _panel_grid(table: ResultTable, panel: Panel, cell_text: CellText) -> Grid:
+    head = [f"{line.label} {heading}".strip() for heading in panel.headings for line in table.lines]
+    groups = []
+    for group in panel.groups:
+        groups.append([])
+        for row in group:
+            words = [cell_text(row.heading, False)]
+            for measure in row.measures:
+                cells = [line.measured(measure) for line in table.lines]
+                of_floors = [c for c, ln in zip(cells, table.lines, strict=True) if _floor(ln)]
+                top, floor = _top(cells), _top(of_floors)
+                for cell, line in zip(cells, table.lines, strict=True):
+                    behind = not _floor(line) and cell and floor and cell.mean < floor
+                    words.append((BEHIND if behind else "") + cell_text(cell, _is(cell, top)))
+            groups[-1].append(words)
+    return ["", *head], groups
+
+
+def _floor(line: Line) -> bool:
+    return line.kind == "floor"
+
+
+def _top(cells: Iterable[Cell | str | None]) -> float | None:
+    return max((cell.mean for cell in cells if isinstance(cell, Cell)), default=None)
+
+
+def _is(cell: Cell | str | None, top: float | None) -> bool:
+    return isinstance(cell, Cell) and cell.mean == top
+
+
+def _cells_of(table: ResultTable, panel: Panel) -> Iterator[dict[str, object]]:
+    for row in panel.rows:
+        for measure in row.measures:
+            for line in table.lines:
+                yield {
+                    **dict(_identity(table, line)),
+                    **row.record,
+                    "labels": measure.labels.removesuffix(" labels").replace(",", ""),
+                    **dict(_percent("accuracy", line.measured(measure))),
+                }
+
+
+def _identity(table: ResultTable, line: Line) -> Iterator[tuple[str, object]]:
+    yield "table", table.name
+    yield "experiment", line.experiment.name
+    yield "label", line.label
+    yield "kind", line.kind
+    yield "seeds", len(line.reports)
+    yield "seeds_wanted", len(line.experiment.seeds)
 
 
 def _everything(table: ResultTable, line: Line) -> Iterator[tuple[str, object]]:
@@ -167,10 +225,8 @@ def _everything(table: ResultTable, line: Line) -> Iterator[tuple[str, object]]:
         yield key, None if mean is None else round(mean)
     yield from _percent("accuracy", line.accuracy)
     yield from _percent("paper_accuracy", line.paper)
-    for probe in PROBES:
-        for budget in BUDGETS:
-            name = probe if probe == "logistic" else f"1nn_{probe}"
-            yield from _percent(f"{name}_{budget}", line.probed(probe, budget))
+    for name, measure in MEASURES.items():
+        yield from _percent(name, line.measured(measure))
 
 
 def _percent(name: str, cell: Cell | None) -> Iterator[tuple[str, object]]:
@@ -180,7 +236,13 @@ def _percent(name: str, cell: Cell | None) -> Iterator[tuple[str, object]]:
 
 
 def _notes(table: ResultTable) -> list[str]:
-    return [CAPTION, *table.notes]
+    return [_caption(table), *table.notes]
+
+
+def _caption(table: ResultTable) -> str:
+    if table.panel is None:
+        return CAPTION
+    return f"{table.panel.caption}; mean ± standard error over seeds. {BEHIND}a floor is ahead."
 
 
 def _plain(cell: Cell | str | None) -> str:

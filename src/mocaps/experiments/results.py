@@ -14,16 +14,17 @@ from typing import Any
 
 from mocaps import config as configs
 from mocaps.errors import InputError
-from mocaps.experiments import files
+from mocaps.experiments import files, panels
 from mocaps.experiments.files import Experiment, check_keys, read_toml
-from mocaps.summary import Cell, listed, scores_of
+from mocaps.experiments.panels import MEASURES, Measure, Panel
+from mocaps.summary import Cell, listed
 
 TABLES, EXPECTED = "tables.toml", "expected.toml"
-BUDGETS = (200, 2_000, 10_000)
 SINGLY = 3  # files of a folder, before all of them are named by a star
-LABELS = BUDGETS[-1]
+LABELS = 10_000
 """Of the columns that every format has room for; CSV has the others too."""
-PROBES = {"logistic": "linear", "cosine": "1-NN cosine", "euclidean": "1-NN Euclidean"}
+PROBES = [MEASURES[f"{probe}_{LABELS}"] for probe in ("logistic", "1nn_cosine", "1nn_euclidean")]
+KEYS = ("title", "cells", "rows", "floors", "notes", "measures", "corruptions", "labels", "against")
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,9 @@ class Line:
     @property
     def kind(self) -> str:
         """ "trained", "clustering" or "floor"."""
-        if self.experiment.trains:
-            return "trained"
-        return "clustering" if self.experiment.clustering else "floor"
+        if self.experiment.floor:
+            return "floor"
+        return "clustering" if self.experiment.clustering else "trained"
 
     @property
     def missing(self) -> list[int]:
@@ -67,9 +68,8 @@ class Line:
         found = [r.get("online_probe", r.get("cluster_accuracy")) for r in self.reports]
         return over_seeds(found)
 
-    def probed(self, probe: str, budget: int = LABELS) -> Cell | None:
-        found = [scores_of(report).get(probe, {}).get(budget) for report in self.reports]
-        return over_seeds([None if cell is None else cell.mean for cell in found])
+    def measured(self, measure: Measure) -> Cell | None:
+        return over_seeds([measure.of(report) for report in self.reports])
 
     @property
     def parameters(self) -> int | None:
@@ -93,6 +93,8 @@ class ResultTable:
     """Of the lines' cells."""
     groups: list[list[Line]]
     notes: list[str]
+    panel: Panel | None = None
+    """Of a table whose columns are the experiments."""
 
     @property
     def lines(self) -> list[Line]:
@@ -136,15 +138,21 @@ def table(name: str, folder: Path, results: Path) -> ResultTable:
     floors = [line(entry) for entry in given.get("floors", [])]
     groups += [floors] if floors else []
     lines = [line for group in groups for line in group]
-    notes = [*given.get("notes", []), *verdict(lines), *gaps(lines)]
-    return ResultTable(name, given["title"], list(cells), groups, notes)
+    panel = panels.of(place, name, given)
+    if panel is None:
+        said = verdict(lines)
+    else:
+        against = given.get("against")
+        said = compared(panel, lines, line(against) if against else None)
+    notes = [*given.get("notes", []), *said, *gaps(lines)]
+    return ResultTable(name, given["title"], list(cells), groups, notes, panel)
 
 
 def _check_table(place: Path, name: str, given: Any) -> None:
     """Its keys, and that they hold what they should."""
     if not isinstance(given, Mapping):
         raise InputError(f"{place}: expected {name} to be a table, got {given!r}")
-    check_keys(place, given, ("title", "cells", "rows", "floors", "notes"), f"{name}.")
+    check_keys(place, given, KEYS, f"{name}.")
     if not isinstance(given.get("title"), str):
         raise InputError(f"{place}: expected {name}.title to be a string")
     groups = given.get("rows")
@@ -211,14 +219,14 @@ def verdict(lines: Sequence[Line]) -> list[str]:
     for floor in (line for line in lines if line.kind == "floor"):
         parts: dict[str, list[str]] = {}
         compared = False
-        for probe, heading in PROBES.items():
+        for measure in PROBES:
             ours = [
                 cell.mean
                 for line in trained
                 if line.experiment.config.model.length == floor.experiment.config.model.length
-                and (cell := line.probed(probe))
+                and (cell := line.measured(measure))
             ]
-            its = floor.probed(probe)
+            its = floor.measured(measure)
             if its is None or not ours:
                 continue
             compared = True
@@ -226,7 +234,7 @@ def verdict(lines: Sequence[Line]) -> list[str]:
             if behind:
                 every = behind == len(ours)
                 whom = "every trained row" if every else f"{behind} of {len(ours)} trained rows"
-                parts.setdefault(whom, []).append(heading)
+                parts.setdefault(whom, []).append(measure.probe)
         name = f"{floor.label}{_at(floor, lines)}"
         if parts:
             where = [f"of {whom} by {listed(probes)}" for whom, probes in parts.items()]
@@ -234,6 +242,27 @@ def verdict(lines: Sequence[Line]) -> list[str]:
         elif compared:
             sentences.append(f"Every trained row is ahead of {name} by every probe.")
     return sentences
+
+
+def compared(panel: Panel, lines: Sequence[Line], against: Line | None) -> Iterator[str]:
+    """In how many cells each trained line is ahead of another, and where it is not."""
+    if against is None:
+        return
+    for line in (line for line in lines if line.kind == "trained"):
+        total, behind = 0, []
+        for row in panel.rows:
+            for heading, measure in zip(panel.headings, row.measures, strict=True):
+                ours, its = line.measured(measure), against.measured(measure)
+                if ours is None or its is None or not row.counted:
+                    continue
+                total += 1
+                if ours.mean <= its.mean:
+                    behind.append(f"{row.heading}{f' at {heading}' if heading else ''}")
+        if not total:
+            continue
+        of = f"Of the {total} cells{panel.which}"
+        words = f"{of}, {line.label} is ahead of {against.label} in {total - len(behind)}"
+        yield f"{words}; not in {listed(behind)}." if 0 < len(behind) < total else f"{words}."
 
 
 def _and(parts: list[str]) -> str:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from mocaps import children, locks
 from mocaps.children import INTERRUPTED, Ended
@@ -33,8 +34,15 @@ class Task:
 
     @property
     def steps(self) -> int:
-        """The most that it will take."""
+        """The most that it will take; on T20-C, of conditions."""
+        if self.experiment.corrupted:
+            return len(files.CONDITIONS)
         return self.experiment.config.train.total_steps if self.experiment.trains else 0
+
+    @property
+    def of(self) -> Task | None:
+        """What has to be trained before."""
+        return Task(self.experiment.of, self.seed) if self.experiment.of else None
 
 
 @dataclass(frozen=True)
@@ -86,13 +94,17 @@ def run(
     }
     view = overview({name: task.steps for name, task in tasks.items()}, len(found.done))
 
+    over: set[str] = set()
+
     def ready(name: str) -> bool:
-        task = tasks[name]
-        held = task.experiment.trains and locks.is_locked(
-            files.run_directory(task.experiment, task.seed, out)
+        task, before = tasks[name], tasks[name].of
+        held = any(
+            locks.is_locked(files.run_directory(each.experiment, task.seed, out))
+            for each in (task, before)
+            if each is not None
         )
         view.held(name, held)
-        return not held
+        return not held and (before is None or before.name not in tasks or before.name in over)
 
     def hear(name: str, line: str) -> None:
         said = json.loads(line)
@@ -103,6 +115,7 @@ def run(
 
     def ended(name: str, end: Ended) -> None:
         code, words = end
+        over.add(name)
         if code == 0:
             task = tasks[name]
             view.ended(name, "done", brief(files.find(task.experiment, task.seed, results).report))
@@ -134,6 +147,9 @@ def brief(report: dict) -> str:
     """Accuracies in a few words."""
     accuracy = report.get("online_probe", report.get("cluster_accuracy"))
     parts = [] if accuracy is None else [f"accuracy {100 * accuracy:.1f}%"]
+    for labels in report.get("cells", {}).get("clean", {}).get("logistic", {}):
+        found = [c["logistic"][labels]["mean"] for c in report["cells"].values()]
+        parts.append(f"mean {100 * fmean(found):.1f}% with {int(labels):,} labels")
     for key, name in (("logistic", "linear"), ("cosine", "1-NN")):
         budgets = scores_of(report).get(key, {})
         if budgets:

@@ -1,8 +1,8 @@
 """One seed of one experiment: trained or resumed, evaluated, and its report written.
 
 The report appears whole when everything is done, and is what "done" means. Before that, a training
-run stands in its run directory, where a kill at any moment costs half a minute; a clustering or a
-floor begins anew, the same from its seed.
+run stands in its run directory, where a kill at any moment costs half a minute, and so do scores on
+T20-C; a clustering or a floor begins anew, the same from its seed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mocaps import atomic, clusterings, launch, process, runs
 from mocaps import evaluate as evaluation
 from mocaps.baselines import build
 from mocaps.config import Config
-from mocaps.experiments import files
+from mocaps.experiments import cells, files
 from mocaps.experiments.files import Experiment
 from mocaps.interrupts import interruptible
 from mocaps.model import parameter_count
@@ -51,6 +51,8 @@ def conduct(
             return False
         note("evaluating")
         scores = of_run(path)
+    elif experiment.corrupted is not None:
+        scores = cells.conduct(experiment, seed, out, show)
     else:
         begin = time.monotonic()
         scores = of_clustering(experiment, seed, note) or of_floor(experiment, seed, note)
