@@ -259,7 +259,7 @@ def test_the_best_of_a_row_is_bold_in_markdown_and_latex_is_whole(reported):
     [
         ('"warp"]', '"wrap"]', r"expected c\.corruptions to be a list of some of noise, "),
         ("[40, 60]", '["40"]', r"expected c\.labels to be a list of numbers, got \['40'\]"),
-        ("against", "agains", r"unknown key 'c\.agains'; did you mean 'c\.against'"),
+        ("against", "agains_", r"unknown key 'c\.agains_'; did you mean 'c\.against'"),
         ("corruptions", "measures", r"expected c\.measures to be a list of lists"),
         (
             'corruptions = ["noise", "warp"]',
