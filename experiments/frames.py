@@ -140,9 +140,11 @@ def table(reports: list[dict[str, Any]]) -> str:
     """Accuracies in %, best first."""
     lines = [
         "Accuracy in % on T20's validation set, by labels that the probe saw; seed "
-        f"{reports[0]['seed']}, {reports[0]['steps']:,} steps. Made by `python experiments/frames.py`.",
+        f"{reports[0]['seed']}, {reports[0]['steps']:,} steps. Made by "
+        "`python experiments/frames.py`.",
         "",
-        "| frame | contrast at the end | linear 200 | 2,000 | 10,000 | 1-NN (cosine) 200 | 2,000 | 10,000 |",
+        "| frame | contrast at the end | linear 200 | 2,000 | 10,000 "
+        "| 1-NN (cosine) 200 | 2,000 | 10,000 |",
         "|---|---|---|---|---|---|---|---|",
     ]
     key = lambda r: -r["logistic"]["200"]["mean"]  # noqa: E731

@@ -195,9 +195,10 @@ class DisturbConfig:
     draw: Literal["each sample", "modulo", "in turn"] = "each sample"
     """"randomly determined" says the paper: each sample of each view meets one of the functions.
     The released code draws k of the k functions with replacement for a view and gives sample i the
-    function i mod k. "in turn" (ours): one after another, each on a `share` of the samples."""
-    share: float = 0.5
-    """Of the samples that each function meets, in turn."""
+    function i mod k. "in turn" (ours): each sample meets all functions, one after another."""
+    sometimes: tuple[str, ...] = ()
+    """Names of what a sample of a view then meets as well, each on a `share` of the samples."""
+    share: float = 0.3
     max_angle: float = 30.0
     """Degrees either way, of rotate."""
     jitter_probability: float = 0.1
@@ -221,7 +222,7 @@ class DisturbConfig:
     def __post_init__(self) -> None:
         known = ("rotate", "smooth", "jitter", "mask", "stretch", "reverse", "start", "warp")
         known += ("partial", "noise", "outliers", "missing", "gap")
-        for name in self.functions:
+        for name in (*self.functions, *self.sometimes):
             _expect(name in known, "functions", f"names among {', '.join(known)}", name)
         _expect(len(self.functions) > 0, "functions", "at least one disturbance", self.functions)
         for name in ("share", "min_course", "max_missing", "max_gap"):
@@ -322,14 +323,16 @@ PRESETS: dict[str, Config] = {
     "equivariant": Config(
         preset="equivariant",
         model=ModelConfig(
-            frame="snippets", lstm_reads_templates=False, lstm_hidden=64, head_hidden=8
+            frame="snippets", lstm_reads_templates=False, lstm_hidden=96, head_hidden=8
         ),
         loss=LossConfig(snippet=10.0, centred=True, sparsity=0.002, spread=0.1),
         disturb=DisturbConfig(
-            functions=("reverse", "start", "stretch", "smooth"),
+            functions=("reverse", "start", "stretch"),
             draw="in turn",
+            sometimes=("warp", "partial", "noise", "outliers", "missing", "gap", "smooth"),
+            max_stretch=1.6,
         ),
-        train=TrainConfig(schedule="cosine", steps=16_000),
+        train=TrainConfig(batch_size=128, learning_rate=2e-3, schedule="cosine", steps=16_000),
     ),
 }
 

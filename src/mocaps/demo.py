@@ -41,9 +41,8 @@ def demo(
 ) -> Path:
     """Train for `minutes`, evaluate, print one table, write the page and return its path."""
     out, console = Path(out), console or Console(highlight=False)
-    config = configs.with_settings(
-        configs.preset(preset), {"train.minutes": str(minutes), "train.steps": "0", "train.seed": str(seed)}
-    )
+    clock = {"train.minutes": str(minutes), "train.steps": "0", "train.seed": str(seed)}
+    config = configs.with_settings(configs.preset(preset), clock)
     resume = make_room(out, config, console)
     command = f"{COMMAND} --out {out} --minutes {minutes:g} --seed {seed}"
     if not resume:

@@ -146,10 +146,12 @@ def view(
     generator: torch.Generator,
     batch_size: int,
 ) -> Float[Tensor, "n L *points d"]:
-    """Every sequence met by one disturbance, or by one after another."""
+    """Every sequence met by one disturbance, or by one after another; see `DisturbConfig`."""
     n, k = len(x), len(config.functions)
     if config.draw == "in turn":
-        return _in_turn(x, config, generator)
+        for name in config.functions:
+            x = DISTURBANCES[name](x, generator, config)
+        return _sometimes(x, config, generator)
     if config.draw == "modulo":
         # The released code's draw, batch by batch: k functions with replacement, sample i meets
         # the one at i mod k.
@@ -162,7 +164,7 @@ def view(
     for index, name in enumerate(config.functions):
         rows = (choice == index).nonzero()[:, 0].to(x.device)
         seen[rows] = DISTURBANCES[name](x[rows], generator, config)
-    return seen
+    return _sometimes(seen, config, generator)
 
 
 def views(
@@ -176,9 +178,9 @@ def views(
     return torch.cat([v.unflatten(0, (-1, batch_size)) for v in both], 1)
 
 
-def _in_turn(x: Tensor, config: DisturbConfig, generator: torch.Generator) -> Tensor:
-    """Each disturbance on a share of the sequences."""
-    for name in config.functions:
+def _sometimes(x: Tensor, config: DisturbConfig, generator: torch.Generator) -> Tensor:
+    """One after another, each on a share of the sequences."""
+    for name in config.sometimes:
         met = torch.rand(len(x), generator=generator) < config.share
         rows = met.nonzero()[:, 0].to(x.device)
         seen = x.clone()
