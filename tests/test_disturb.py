@@ -79,3 +79,80 @@ def test_views_are_two_of_every_batch_and_depend_on_the_generator_alone():
         a[:, :16] - x.flip(0).view(3, 16, 8, 2)
     ).norm()
     assert near
+
+
+OURS = ["stretch", "reverse", "start", "warp", "partial", "noise", "outliers", "missing", "gap"]
+
+
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("shape", [(40, 32, 2), (40, 16, 3), (40, 32, 4, 2), (40, 32, 2, 3, 3)])
+def test_ours_take_points_and_bodies_and_repeat_themselves(name, shape):
+    x = torch.randn(shape, generator=generator(1)).cumsum(1)
+    before = x.clone()
+    y = DISTURBANCES[name](x, generator(), CONFIG)
+    assert y.shape == x.shape
+    assert y.isfinite().all()
+    assert torch.equal(x, before)
+    assert torch.equal(y, DISTURBANCES[name](x, generator(), CONFIG))
+    if name != "start":  # a walk does not end where it began
+        assert not torch.equal(y, x)
+
+
+def test_stretch_keeps_area_and_stays_within_its_factor():
+    x = torch.eye(2)[None].repeat(500, 1, 1)
+    y = DISTURBANCES["stretch"](x, generator(), CONFIG)
+    torch.testing.assert_close(torch.linalg.det(y), torch.ones(500))
+    longest = torch.linalg.matrix_norm(y, 2)
+    assert 1 <= longest.min()
+    assert 1.35 < longest.max() <= CONFIG.max_stretch + 1e-5
+
+
+def test_reverse_turns_half_of_them_round():
+    x = torch.arange(8.0)[None, :, None].expand(400, -1, 2)
+    first = DISTURBANCES["reverse"](x, generator(), CONFIG)[:, 0, 0]
+    assert set(first.tolist()) == {0.0, 7.0}
+    assert 0.4 < (first == 7).float().mean() < 0.6
+
+
+def test_start_moves_along_closed_curves_only():
+    t = torch.linspace(0, 2 * torch.pi, 33)
+    circle = torch.stack([t.cos(), t.sin()], -1).expand(300, -1, -1)
+    line = torch.stack([t, t], -1).expand(300, -1, -1)
+    seen = DISTURBANCES["start"](circle, generator(), CONFIG)
+    torch.testing.assert_close(seen.norm(dim=-1), torch.ones(300, 33))
+    torch.testing.assert_close(seen[:, 0], seen[:, -1])
+    step = circle.diff(dim=1).norm(dim=-1)
+    torch.testing.assert_close(seen.diff(dim=1).norm(dim=-1), step)
+    assert len(seen[:, 0].unique(dim=0)) > 20
+    assert torch.equal(DISTURBANCES["start"](line, generator(), CONFIG), line)
+
+
+@pytest.mark.parametrize("name", ["warp", "partial", "gap"])
+def test_what_happens_in_time_happens_to_all_points_alike(name):
+    x = torch.randn(30, 32, 1, 2, generator=generator(1)).cumsum(1)
+    both = torch.cat([x, x], 2)
+    y = DISTURBANCES[name](both, generator(), CONFIG)
+    torch.testing.assert_close(y[:, :, 0], y[:, :, 1])
+
+
+def test_noise_counts_in_the_motions_size():
+    x = torch.randn(300, 32, 2, generator=generator(1)).cumsum(1)
+    small = DISTURBANCES["noise"](0.01 * x, generator(), CONFIG)
+    large = DISTURBANCES["noise"](x, generator(), CONFIG)
+    torch.testing.assert_close(small, 0.01 * large)
+    size = (x - x.mean(1, keepdim=True)).square().sum(-1).mean(1).sqrt()
+    deviation = (large - x).square().mean((1, 2)).sqrt() / size
+    assert deviation.max() < 1.5 * CONFIG.max_noise
+    assert deviation.mean() == pytest.approx(CONFIG.max_noise / 2, rel=0.15)
+
+
+def test_in_turn_all_meet_the_functions_and_a_share_the_others():
+    x = torch.randn(2000, 32, 2, generator=generator(1)).cumsum(1)
+    config = dataclasses.replace(
+        CONFIG, draw="in turn", functions=("reverse",), sometimes=("noise",), share=0.25
+    )
+    y = view(x, config, generator(), 64)
+    noisy = ~((y == x) | (y == x.flip(1))).all(-1).all(-1)
+    assert 0.2 < noisy.float().mean() < 0.3
+    without = view(x, dataclasses.replace(config, share=0.0), generator(), 64)
+    assert ((without == x) | (without == x.flip(1))).all()

@@ -85,7 +85,8 @@ def table(
     name
         The table, such as t20, ablation or layers.
     all
-        Write every table into --results, as text, Markdown, CSV and LaTeX.
+        Write every table into --results, as text, Markdown, CSV and LaTeX, and into the places
+        marked for it in README.md and docs.
     format
         How to print it.
     results
@@ -93,7 +94,7 @@ def table(
     experiments
         Where the experiments are, with tables.toml and expected.toml.
     """
-    from mocaps.experiments import render
+    from mocaps.experiments import documents, render
     from mocaps.experiments import results as reports
 
     if all == (name is not None):
@@ -101,14 +102,19 @@ def table(
             f"expected the name of a table or --all, got {'both' if all else 'neither'}; there are "
             f"{', '.join(reports.names(experiments))}"
         )
+    tables: dict[str, str] = {}
     for each in reports.names(experiments) if name is None else [name]:
         found = reports.table(each, experiments, results)
         if all:
+            tables[each] = render.markdown(found)
             written = render.write(found, results)
             rows = f"{len(found.lines)} rows, {sum(bool(line.missing) for line in found.lines)}"
             print(f"{written[0].with_suffix('')}.{{txt,md,csv,tex}}: {rows} with missing seeds")
         else:
             print(render.FORMATS[format][1](found), end="")
+    if all:
+        for file in documents.fill(documents.documents(experiments.parent), tables):
+            print(f"{file}: tables filled in")
     return 0
 
 

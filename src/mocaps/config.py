@@ -198,7 +198,7 @@ class DisturbConfig:
     function i mod k. "in turn" (ours): each sample meets all functions, one after another."""
     sometimes: tuple[str, ...] = ()
     """Names of what a sample of a view then meets as well, each on a `share` of the samples."""
-    share: float = 0.3
+    share: float = 0.5
     max_angle: float = 30.0
     """Degrees either way, of rotate."""
     jitter_probability: float = 0.1
@@ -330,6 +330,7 @@ PRESETS: dict[str, Config] = {
             functions=("reverse", "start", "stretch"),
             draw="in turn",
             sometimes=("warp", "partial", "noise", "outliers", "missing", "gap", "smooth"),
+            share=0.3,
             max_stretch=1.6,
         ),
         train=TrainConfig(batch_size=128, learning_rate=2e-3, schedule="cosine", steps=16_000),

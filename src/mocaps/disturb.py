@@ -106,7 +106,7 @@ def noise(x: Tensor, generator: torch.Generator, config: DisturbConfig) -> Tenso
 def outliers(x: Tensor, generator: torch.Generator, config: DisturbConfig) -> Tensor:
     """Some points of each track one size off."""
     points, back = _tracks(x)
-    amount = _amount(points, config.max_outliers + 1, generator).floor()
+    amount = _amount(points, config.max_outliers + 1.0, generator).floor()
     return back(corrupt.outliers(points, amount, generator))
 
 
