@@ -49,6 +49,12 @@ def test_points_in_space_and_odd_lengths():
     assert capsules.transform(X).shape == (80, 15)
 
 
+def test_a_batch_is_no_larger_than_what_there_is(walks):
+    assert MotionCapsules(steps=1).fit(walks).config_.train.batch_size == 81  # a tenth is held out
+    chosen = MotionCapsules(steps=1, settings={"train.batch_size": 8}).fit(walks)
+    assert chosen.config_.train.batch_size == 8
+
+
 def test_what_it_cannot_read(walks):
     with pytest.raises(NotFittedError):
         MotionCapsules().transform(walks)

@@ -32,7 +32,8 @@ class MotionCapsules(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     preset : what the configuration starts from.
-    steps : of training, by default the preset's; each sees `train.batch_size` sequences twice.
+    steps : of training, by default the preset's; each sees `train.batch_size` sequences twice, or
+        all that there are to learn from where those are fewer.
     seed : of the weights, of the order of the sequences and of their disturbances.
     settings : further settings of the configuration, {"model.num_segment_capsules": 40, ...}.
 
@@ -100,6 +101,8 @@ class MotionCapsules(TransformerMixin, BaseEstimator):
         sizes |= {"model.dimension": shape[-1], "train.seed": self.seed, "data.name": "X"}
         if len(shape) == 4:
             sizes["model.num_points"] = shape[2]
+        learn, _ = batches.split(shape[0])
+        sizes["train.batch_size"] = max(2, min(base.train.batch_size, len(learn)))
         if shape[1] % base.model.snippet_length:
             sizes["model.snippet_length"] = _snippet_length(shape[1])
         return configs.with_settings(base, sizes | dict(self.settings or {}), where="settings")
