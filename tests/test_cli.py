@@ -192,7 +192,8 @@ def test_a_killed_run_is_taken_up_and_a_second_ctrl_c_run_too(tmp_path):
     wait_for(killed / runs.METRICS)
     victim.send_signal(signal.SIGKILL)
     victim.communicate()
-    assert alone.wait(60) == 0
+    alone.communicate(timeout=60)
+    assert alone.returncode == 0
     victim = process("train", "--resume", "--out", killed, start_new_session=True)
     size = (killed / runs.METRICS).stat().st_size
     wait_for(killed / runs.METRICS, lambda file: file.stat().st_size > size or finished(killed))

@@ -156,3 +156,21 @@ def test_in_turn_all_meet_the_functions_and_a_share_the_others():
     assert 0.2 < noisy.float().mean() < 0.3
     without = view(x, dataclasses.replace(config, share=0.0), generator(), 64)
     assert ((without == x) | (without == x.flip(1))).all()
+
+
+@pytest.mark.parametrize("spoiled", ["both views", "second view"])
+def test_a_spared_view_meets_nothing_that_spoils(spoiled):
+    config = dataclasses.replace(
+        CONFIG,
+        draw="in turn",
+        functions=("reverse",),
+        sometimes=("noise",),
+        share=1.0,
+        spoiled=spoiled,
+    )
+    x = torch.randn(64, 8, 2)
+    first, second = views(x, config, generator(), 32).view(2, 2, 32, 8, 2).transpose(0, 1)
+    x = x.view(2, 32, 8, 2)
+    whole = [((seen == x) | (seen == x.flip(2))).flatten(2).all(-1) for seen in (first, second)]
+    assert whole[0].all() if spoiled == "second view" else not whole[0].any()
+    assert not whole[1].any()

@@ -199,6 +199,9 @@ class DisturbConfig:
     sometimes: tuple[str, ...] = ()
     """Names of what a sample of a view then meets as well, each on a `share` of the samples."""
     share: float = 0.5
+    spoiled: Literal["both views", "second view"] = "both views"
+    """Which views meet `sometimes`. With one view spared, what is seen whole is told apart as
+    finely as it can be, and what is spoiled is led to it."""
     max_angle: float = 30.0
     """Degrees either way, of rotate."""
     jitter_probability: float = 0.1

@@ -7,6 +7,7 @@ how much, every sequence draws between nothing and the configuration's most.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 
@@ -174,7 +175,9 @@ def views(
     batch_size: int,
 ) -> Float[Tensor, "batches twice_batch L *points d"]:
     """Two views of several batches at once: of each, its first views and then its second."""
-    both = [view(x, config, generator, batch_size) for _ in range(2)]
+    spare = config.spoiled == "second view"
+    first = dataclasses.replace(config, sometimes=()) if spare else config
+    both = [view(x, each, generator, batch_size) for each in (first, config)]
     return torch.cat([v.unflatten(0, (-1, batch_size)) for v in both], 1)
 
 
