@@ -127,6 +127,23 @@ def test_start_moves_along_closed_curves_only():
     assert torch.equal(DISTURBANCES["start"](line, generator(), CONFIG), line)
 
 
+def test_trim_cuts_the_ends_of_open_courses_only():
+    line = torch.linspace(0, 1, 32)[None, :, None] * torch.tensor([3.0, 1.0])
+    circle = torch.linspace(0, 2 * torch.pi, 32)
+    circle = torch.stack([circle.cos(), circle.sin()], -1)[None]
+    x = torch.cat([line.expand(200, 32, 2), circle.expand(200, 32, 2)])
+    y = DISTURBANCES["trim"](x, generator(), CONFIG)
+    assert torch.equal(y[200:], x[200:])
+    first, last = y[:200, 0, 1], y[:200, -1, 1]
+    left = last - first
+    assert first.min() >= 0
+    assert last.max() <= 1 + 1e-6
+    assert 1 - CONFIG.max_trim <= left.min() < 1 - 0.9 * CONFIG.max_trim
+    assert (first > 0).all()
+    assert (last < 1).float().mean() > 0.99
+    torch.testing.assert_close(y[:200].diff(dim=1)[..., 1], (left / 31)[:, None].expand(200, 31))
+
+
 @pytest.mark.parametrize("name", ["warp", "partial", "gap"])
 def test_what_happens_in_time_happens_to_all_points_alike(name):
     x = torch.randn(30, 32, 1, 2, generator=generator(1)).cumsum(1)

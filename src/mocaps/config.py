@@ -209,6 +209,8 @@ class DisturbConfig:
     mask_probability: float = 0.2
     max_stretch: float = 1.4
     """Of stretch: the most by which one direction grows while the others shrink."""
+    max_trim: float = 0.2
+    """Of trim: share of the course that is cut off, both ends together."""
     max_warp: float = 0.5
     """Of warp: deviation of the logarithm of speed."""
     min_course: float = 0.7
@@ -224,12 +226,13 @@ class DisturbConfig:
 
     def __post_init__(self) -> None:
         known = ("rotate", "smooth", "jitter", "mask", "stretch", "reverse", "start", "warp")
-        known += ("partial", "noise", "outliers", "missing", "gap")
+        known += ("trim", "partial", "noise", "outliers", "missing", "gap")
         for name in (*self.functions, *self.sometimes):
             _expect(name in known, "functions", f"names among {', '.join(known)}", name)
         _expect(len(self.functions) > 0, "functions", "at least one disturbance", self.functions)
-        for name in ("share", "min_course", "max_missing", "max_gap"):
+        for name in ("share", "max_trim", "min_course", "max_missing", "max_gap"):
             _expect(0 <= getattr(self, name) <= 1, name, "0 to 1", getattr(self, name))
+        _expect(self.max_trim < 1, "max_trim", "below 1", self.max_trim)
         _expect(self.min_course > 0, "min_course", "above 0", self.min_course)
         _expect(self.max_stretch >= 1, "max_stretch", "at least 1", self.max_stretch)
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from mocaps.config import DisturbConfig
@@ -71,17 +71,24 @@ def reverse(x: Tensor, generator: torch.Generator, config: DisturbConfig) -> Ten
 
 
 def start(x: Tensor, generator: torch.Generator, config: DisturbConfig) -> Tensor:
-    """Closed ones begin elsewhere: those that end where they began, to within half a step."""
+    """Closed ones begin elsewhere."""
     del config
     n, L = x.shape[:2]
     flat = x.flatten(2)
-    gap, step = (flat[:, -1] - flat[:, 0]).norm(dim=-1), flat.diff(dim=1).norm(dim=-1).mean(1)
     shift = (torch.rand(n, generator=generator).to(x) * (L - 1)).long()
-    shift = torch.where(gap <= 0.5 * step, shift, 0)
+    shift = torch.where(_closed(x), shift, 0)
     # The last point is the first: it is one of L - 1 places on a circle.
     at = (torch.arange(L, device=x.device) + shift[:, None]) % (L - 1)
     at = torch.where(shift[:, None] > 0, at, torch.arange(L, device=x.device))
     return flat.gather(1, at[:, :, None].expand_as(flat)).view_as(x)
+
+
+def trim(x: Tensor, generator: torch.Generator, config: DisturbConfig) -> Tensor:
+    """Open ones begin a little later and end a little earlier, at full length: where a track was
+    cut out of a longer one is seldom exact."""
+    amount = 1 - _amount(x, config.max_trim, generator)
+    trimmed = corrupt.partial(x.flatten(2), amount, generator).view_as(x)
+    return torch.where(_wide(_closed(x), x), x, trimmed)
 
 
 def warp(x: Tensor, generator: torch.Generator, config: DisturbConfig) -> Tensor:
@@ -132,6 +139,7 @@ DISTURBANCES: dict[str, Callable[[Tensor, torch.Generator, DisturbConfig], Tenso
     "stretch": stretch,
     "reverse": reverse,
     "start": start,
+    "trim": trim,
     "warp": warp,
     "partial": partial,
     "noise": noise,
@@ -190,6 +198,13 @@ def _sometimes(x: Tensor, config: DisturbConfig, generator: torch.Generator) -> 
         seen[rows] = DISTURBANCES[name](x[rows], generator, config)
         x = seen
     return x
+
+
+def _closed(x: Tensor) -> Bool[Tensor, " n"]:
+    """Which end where they began, to within half a step."""
+    flat = x.flatten(2)
+    gap, step = (flat[:, -1] - flat[:, 0]).norm(dim=-1), flat.diff(dim=1).norm(dim=-1).mean(1)
+    return gap <= 0.5 * step
 
 
 def _amount(x: Tensor, most: float, generator: torch.Generator) -> Float[Tensor, " n"]:
