@@ -329,17 +329,18 @@ PRESETS: dict[str, Config] = {
     "equivariant": Config(
         preset="equivariant",
         model=ModelConfig(
-            frame="snippets", lstm_reads_templates=False, lstm_hidden=96, head_hidden=8
+            frame="snippets", lstm_reads_templates=False, lstm_hidden=64, head_hidden=8
         ),
-        loss=LossConfig(snippet=10.0, centred=True, sparsity=0.002, spread=0.1),
+        loss=LossConfig(snippet=10.0, centred=True, sparsity=0.002, spread=0.1, temperature=0.2),
         disturb=DisturbConfig(
-            functions=("reverse", "start", "stretch"),
+            functions=("reverse", "start", "trim", "stretch"),
             draw="in turn",
             sometimes=("warp", "partial", "noise", "outliers", "missing", "gap", "smooth"),
-            share=0.3,
+            share=0.15,
+            spoiled="second view",
             max_stretch=1.6,
         ),
-        train=TrainConfig(batch_size=128, learning_rate=2e-3, schedule="cosine", steps=16_000),
+        train=TrainConfig(batch_size=128, learning_rate=2e-3, schedule="cosine", steps=60_000),
     ),
 }
 
