@@ -17,7 +17,7 @@ from mocaps.probe import DISTANCES, Score, balanced_subset, nearest_neighbour, s
 DRAWS = 20
 """Of one label a class: so few labels differ much from draw to draw."""
 SEEDS = 3
-STARTS = 5
+STARTS = 20
 """Of k-means; the best by its own measure, which knows no labels."""
 MOST = 10_000
 """Sequences that k-means is fitted on: more would move its centres no more."""
