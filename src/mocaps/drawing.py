@@ -180,6 +180,22 @@ def limits(*points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return middle - half, middle + half
 
 
+WIDEST = 4.0
+"""How much wider than a motion its frame may become for the sake of what lies around it."""
+
+
+def around(x: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A square frame for a motion and the others, where they keep near it; what does not is cut."""
+    motion = flat(x).reshape(-1, 2)
+    everything = np.concatenate([motion, *(flat(other).reshape(-1, 2) for other in others)])
+    extent = max(np.ptp(motion, axis=0).max(), 1e-9)
+    near = np.ptp(everything, axis=0).max() <= WIDEST * extent
+    points = everything if near else motion
+    middle = (points.min(axis=0) + points.max(axis=0)) / 2
+    half = 0.55 * (max(np.ptp(everything, axis=0).max(), extent) if near else WIDEST * extent)
+    return middle - half, middle + half
+
+
 def scales(ax: Axes) -> None:
     """A panel that holds a curve: two quiet spines, horizontal guides."""
     for side in ("top", "right", "left"):

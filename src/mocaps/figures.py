@@ -5,7 +5,7 @@ They share one visual language, that of `mocaps.drawing`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -21,7 +21,9 @@ from mocaps.drawing import (
     FAINT,
     INK,
     MUTED,
+    Lines,
     add,
+    around,
     bare,
     clipped,
     flat,
@@ -125,15 +127,9 @@ def explanations(
     )
     for i, name in enumerate(names):
         row = axes[i * columns : (i + 1) * columns]
-        # The motion fills two thirds of its frame: templates reach further than it does.
-        low, high = flat(x[i]).min(axis=0), flat(x[i]).max(axis=0)
-        middle, half = (low + high) / 2, 0.75 * max((high - low).max(), 1e-9)
-        corners = middle - half, middle + half
-        shade = shade_line(x[i], 4.0)
-        drawings = [time_lines(x[i], 2.0), [*shade, *time_lines(x_hat[i], 2.0)]]
-        drawings += [[*shade, *clipped(time_lines(p, 1.8), *corners)] for p in placed[i]]
         titles = [name, "given back", *captions[i]]
-        for ax, lines, title in zip(row, drawings, titles, strict=True):
+        drawings = _taken_apart(x[i], x_hat[i], placed[i])
+        for ax, (lines, corners), title in zip(row, drawings, titles, strict=True):
             strip(ax, [lines], corners, title)
     time_legend(figure)
     return figure
@@ -162,30 +158,40 @@ def explanation(
     figure, axes = panels(
         columns + len(snippets), columns, (1.3, 1.3), gap=(0.2, 0.42), margin=(0.1, 0.45, 0.1, 0.3)
     )
-    # The motion fills most of its frame: templates reach further than it does.
-    low, high = flat(x).min(axis=0), flat(x).max(axis=0)
-    middle, half = (low + high) / 2, 0.7 * max((high - low).max(), 1e-9)
-    corners = middle - half, middle + half
-    grey = shade_line(x, 4.0)
-    drawings = [time_lines(x, 2.0), [*grey, *time_lines(x_hat, 2.0)]]
-    drawings += [[*grey, *clipped(time_lines(points, 2.0), *corners)] for points in placed]
     off = np.sqrt(((x_hat - x) ** 2).sum(-1).mean() / ((x - x.mean(0)) ** 2).sum(-1).mean())
     titles = [name, f"given back, {100 * off:.0f}% off", *captions]
-    for ax, lines, title in zip(axes, drawings, titles, strict=False):
+    drawings = _taken_apart(x, x_hat, placed)
+    for ax, (lines, corners), title in zip(axes, drawings, titles, strict=False):
         strip(ax, [lines], corners, title)
     for ax in axes[columns - rest : columns]:
         ax.set_axis_off()
     l = snippets.shape[2]
     for i, (few, parts, ax) in enumerate(zip(snippets, shares, axes[columns:], strict=True)):
+        corners = around(x, few)
         lines = [*shade_line(x, 1.0), *shade_line(x[i * l : (i + 1) * l], 5.0)]
         for points, (_, share) in zip(few, parts, strict=True):
             lines += clipped(time_lines(points, 0.6 + 2.4 * share), *corners)
         lines += clipped([(mixture[i * l : (i + 1) * l], INK, 1.2)], *corners)
         text = " · ".join(f"{k} {100 * share:.0f}%" for k, share in parts)
         strip(ax, [lines], corners, f"steps {i * l} to {(i + 1) * l - 1}")
-        ax.text(0, -0.04 * 2 * half, text, ha="left", va="top", fontsize=6.5, color=MUTED)
+        below = -0.04 * (corners[1] - corners[0])[1]
+        ax.text(0, below, text, ha="left", va="top", fontsize=6.5, color=MUTED)
     time_legend(figure)
     return figure
+
+
+def _taken_apart(
+    x: np.ndarray, x_hat: np.ndarray, placed: np.ndarray
+) -> Iterator[tuple[Lines, tuple[np.ndarray, np.ndarray]]]:
+    """The motion, what is given back over it, and each template over it; lines and their frame.
+
+    A template is shown whole, so the greater it is beside the motion, the smaller the motion.
+    """
+    yield time_lines(x, 2.0), around(x, x_hat)
+    yield [*shade_line(x, 4.0), *time_lines(x_hat, 2.0)], around(x, x_hat)
+    for points in placed:
+        corners = around(x, points)
+        yield [*shade_line(x, 4.0), *clipped(time_lines(points, 2.0), *corners)], corners
 
 
 def mosaic(
