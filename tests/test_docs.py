@@ -72,7 +72,8 @@ def fenced(name):
 def test_the_readmes_python_runs(capsys):
     (code,) = (text for language, text in fenced("README.md") if language == "python")
     exec(compile(code, "README.md", "exec"), {})
-    printed = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().out.splitlines()
+    printed = [line for line in lines if not line.startswith("MotionCapsules")]  # its progress
     promised = re.findall(r"^print\(.*\)\s+# (.*)$", code, re.MULTILINE)
     assert len(promised) == len(printed) > 0
     assert all(p.startswith(line) for p, line in zip(promised, printed, strict=True))

@@ -1,5 +1,8 @@
 """The estimator is scikit-learn's kind of object and the one training loop's result."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +12,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mocaps import MotionCapsules
+from mocaps.config import preset
 from mocaps.errors import InputError
+from mocaps.estimator import STEPS
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +31,21 @@ def test_it_fits_transforms_and_repeats_itself(walks):
     assert np.array_equal(nu, again.transform(walks))
     assert not np.array_equal(nu, MotionCapsules(steps=3, seed=1).fit_transform(walks))
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_it_says_how_far_it_is_unless_told_not_to(walks, capsys, monkeypatch):
+    monkeypatch.setattr("mocaps.train.WATCH_EVERY", 0.0)
+    MotionCapsules(steps=4, verbose=False).fit(walks)
+    assert capsys.readouterr().out == ""
+    MotionCapsules(steps=4).fit(walks)
+    assert re.match(r"MotionCapsules  step \d/4  .*left", capsys.readouterr().out)
+
+
+def test_it_trains_as_long_as_it_is_told(walks):
+    assert MotionCapsules()._config(walks.shape).train.steps == STEPS
+    assert MotionCapsules(steps=None)._config(walks.shape).train == replace(
+        preset("equivariant").train, batch_size=81
+    )
 
 
 def test_it_explains(walks):

@@ -9,15 +9,20 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
+from torch import nn
 
 from mocaps import config as configs
 from mocaps import embed as embedding
 from mocaps.baselines import Baseline, build, objective
 from mocaps.config import Config
 from mocaps.data import arrays, batches
+from mocaps.data.batches import Batches
 from mocaps.errors import InputError
-from mocaps.train import fit
+from mocaps.progress import Meter, display
+from mocaps.train import budget, fit
 
+STEPS = 16_000
+"""Of training, where nobody says: some four minutes on one core for sequences of one point."""
 SNIPPETS = (8, 7, 6, 5, 9, 10, 4, 12, 16)
 """Snippet lengths in the order in which they are tried: the first that divides the sequences'."""
 
@@ -32,13 +37,14 @@ class MotionCapsules(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     preset : what the configuration starts from.
-    steps : of training, by default the preset's; each sees `train.batch_size` sequences twice, or
-        all that there are to learn from where those are fewer.
+    steps : of training; each sees `train.batch_size` sequences twice, or all that there are to
+        learn from where those are fewer. None: as many as the preset has, for the last percent.
     seed : of the weights, of the order of the sequences and of their disturbances.
     settings : further settings of the configuration, {"model.num_segment_capsules": 40, ...}.
+    verbose : whether `fit` says how far it is, with a rate and the time to go.
 
     >>> X = np.random.default_rng(0).normal(size=(80, 16, 2)).cumsum(axis=1)
-    >>> MotionCapsules(steps=2).fit_transform(X).shape
+    >>> MotionCapsules(steps=2, verbose=False).fit_transform(X).shape
     (80, 80)
     """
 
@@ -46,14 +52,16 @@ class MotionCapsules(TransformerMixin, BaseEstimator):
         self,
         preset: str = configs.DEFAULT,
         *,
-        steps: int | None = None,
+        steps: int | None = STEPS,
         seed: int = 0,
         settings: Mapping[str, Any] | None = None,
+        verbose: bool = True,
     ) -> None:
         self.preset = preset
         self.steps = steps
         self.seed = seed
         self.settings = settings
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> MotionCapsules:
         """Learns from the sequences; labels are not looked at."""
@@ -64,10 +72,20 @@ class MotionCapsules(TransformerMixin, BaseEstimator):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             model = build(self.config_)
-        fit(model, data, self.config_, objective=objective)
+        self._train(model, data)
         self.model_ = model
         self.n_features_out_ = self.config_.num_features
         return self
+
+    def _train(self, model: nn.Module, data: Batches) -> None:
+        if not self.verbose:
+            fit(model, data, self.config_, objective=objective)
+            return
+        name, train = type(self).__name__, self.config_.train
+        with display([name]) as shown:
+            last = budget(train, data.steps_per_epoch)
+            meter = Meter(lambda status: shown.update(name, status), 0, last, train.minutes)
+            fit(model, data, self.config_, objective=objective, watch=meter.watch)
 
     def transform(self, X: Any) -> np.ndarray:
         """nu of every sequence."""
