@@ -14,7 +14,8 @@ def model():
 def gradients(net, step):
     """Of the first two layers; the last one gets none."""
     x = torch.randn(4, 5, generator=torch.Generator().manual_seed(step))
-    net[:3](x).square().sum().backward()
+    loss = net[:3](x).square().sum()
+    return torch.autograd.grad(loss, net.parameters(), allow_unused=True)
 
 
 def test_it_is_the_librarys():
@@ -23,11 +24,11 @@ def test_it_is_the_librarys():
     for step in range(20):
         if step == 10:
             a.learning_rate = b.param_groups[0]["lr"] = 3e-3
-        gradients(ours, step), gradients(theirs, step)
-        a.step(), b.step(), b.zero_grad()
+        for p, g in zip(theirs.parameters(), gradients(theirs, step), strict=True):
+            p.grad = g
+        a.step(gradients(ours, step)), b.step()
     for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
         assert torch.equal(p, q)
-        assert p.grad is None
     assert torch.equal(ours[3].weight, model()[3].weight)
 
 
@@ -39,7 +40,6 @@ def test_it_goes_on_from_its_state():
             state = b.state()
             b = Adam(parted.parameters(), 1e-2)
             b.load(state)
-        gradients(whole, step), gradients(parted, step)
-        a.step(), b.step()
+        a.step(gradients(whole, step)), b.step(gradients(parted, step))
     for p, q in zip(whole.parameters(), parted.parameters(), strict=True):
         assert torch.equal(p, q)

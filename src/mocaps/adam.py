@@ -6,7 +6,7 @@ a step count for each parameter. The numbers are the library's, bit for bit (tes
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -27,13 +27,13 @@ class Adam:
         self.second = [torch.zeros_like(p) for p in self.parameters]
 
     @torch.no_grad()
-    def step(self) -> None:
-        """One step along the gradients, which are forgotten."""
+    def step(self, gradients: Sequence[Tensor | None]) -> None:
+        """One step along the gradients, one for each parameter."""
         self.count += 1
-        met = [i for i, p in enumerate(self.parameters) if p.grad is not None]
+        met = [i for i, g in enumerate(gradients) if g is not None]
         torch._fused_adam_(  # pyright: ignore[reportPrivateImportUsage]
             [self.parameters[i] for i in met],
-            [g for p in self.parameters if (g := p.grad) is not None],
+            [g for g in gradients if g is not None],
             [self.first[i] for i in met],
             [self.second[i] for i in met],
             [],
@@ -46,8 +46,6 @@ class Adam:
             amsgrad=False,
             maximize=False,
         )
-        for p in self.parameters:
-            p.grad = None
 
     def state(self) -> dict[str, Tensor]:
         """What the next step depends on, in tensors of its own."""

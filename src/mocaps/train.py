@@ -32,6 +32,7 @@ from mocaps.adam import Adam
 from mocaps.config import Config, TrainConfig
 from mocaps.data.batches import Batches
 from mocaps.probe import OnlineProbe
+from mocaps.replay import Repeated
 
 STEPS_PER_CHUNK = 16  # made in one call: a call costs as much as the work of one small batch
 CHUNK_NUMBERS = 2**20  # fewer steps a chunk where that would be larger
@@ -110,6 +111,8 @@ def fit(
 ) -> Outcome:
     """Trains `model` and `probe` in place.
 
+    `objective` is a function of tensors alone: it is recorded in the first step and then replayed
+    (mocaps.replay), so what it counts or decides in Python stays as it was then.
     `state` is where to go on; `on_epoch` receives a record at the end of every epoch (and of the
     last, partial one), `watch` the step, the seconds and the mean loss terms so far of the epoch a
     few times a second, `save` the state now and then and at the end; `stop` is asked before every
@@ -139,6 +142,7 @@ class _Loop:
         self.modules = {"model": model} | ({"probe": probe} if probe is not None else {})
         self.parameters = [p for m in self.modules.values() for p in m.parameters()]
         self.adam = Adam(self.parameters, config.train.learning_rate)
+        self.descent = Repeated(self.losses_and_gradients)
         self.last_step = budget(config.train, batches.steps_per_epoch)
         self.best_weights: dict[str, Tensor] = {}
 
@@ -235,20 +239,25 @@ class _Loop:
 
     def step(self, views: Tensor, labels: Tensor | None) -> None:
         """One step of Adam on the two views of one batch."""
-        terms, representation = self.objective(self.model, views, self.config.loss)
-        total = loss = terms.total(self.config.loss)
-        probe_loss = 0.0
-        if self.probe is not None and labels is not None:
-            of_probe = F.cross_entropy(self.probe(representation), labels)
-            loss, probe_loss = total + of_probe, of_probe.item()
-        values = [getattr(terms, name).item() for name in TERMS]
-        values += [total.item(), probe_loss]
+        found, *gradients = self.descent(views) if labels is None else self.descent(views, labels)
+        assert found is not None
+        values = found.tolist()
         if not math.isfinite(sum(values)):
             raise self.diverged("loss")
-        loss.backward()
-        self.adam.step()
+        self.adam.step(gradients)
         self.state.step += 1
         self.state.sums = [a + b for a, b in zip(self.state.sums, values, strict=True)]
+
+    def losses_and_gradients(self, views: Tensor, labels: Tensor | None = None) -> list[Any]:
+        """The loss terms, their total and the probe's loss, and the gradient of each parameter."""
+        terms, representation = self.objective(self.model, views, self.config.loss)
+        total = loss = terms.total(self.config.loss)
+        of_probe = torch.zeros_like(total)
+        if self.probe is not None and labels is not None:
+            of_probe = F.cross_entropy(self.probe(representation), labels)
+            loss = total + of_probe
+        values = torch.stack([*(getattr(terms, name) for name in TERMS), total, of_probe])
+        return [values.detach(), *torch.autograd.grad(loss, self.parameters, allow_unused=True)]
 
     def chunks(self) -> Iterator[tuple[Tensor, Tensor | None]]:
         """Views and labels, step after step; several steps are made at once."""
