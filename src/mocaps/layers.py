@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mocaps.products import matmul, product, products
+from mocaps.products import add_products, product, products
 
 DENSE = 16  # steps up to which a convolution is cheaper as one matrix
 
@@ -96,7 +96,7 @@ class BiLSTM(nn.Module):
     def forward(
         self, x: Float[Tensor, "features S n"], constant: Float[Tensor, " constant"] | None = None
     ) -> Float[Tensor, "hidden2 n"]:
-        _, S, n = x.shape
+        S = x.shape[1]
         # The constant part of the input is the same at every step of every sequence: W [x; c] + b
         # = W_x x + (W_c c + b), one small product folded into the bias; and the bias is one more
         # column, which meets a row of ones.
@@ -104,50 +104,53 @@ class BiLSTM(nn.Module):
         if constant is not None:
             bias = bias + self.weight_constant @ constant
         weight = torch.cat([self.weight_input, bias.unsqueeze(-1)], -1).flatten(0, 1)
-        gates = matmul(weight, F.pad(x.flatten(1), (0, 0, 0, 1), value=1.0))
-        return _Recurrence.apply(gates.view(2, -1, S, n), self.weight_hidden).flatten(0, 1)
+        x = F.pad(x.flatten(1), (0, 0, 0, 1), value=1.0)
+        return _Recurrence.apply(x, weight, self.weight_hidden, S).flatten(0, 1)
 
 
 class _Recurrence(torch.autograd.Function):
-    """h_t = o tanh(c_t), c_t = f c_{t-1} + i g, with gates_t = gates_t(x) + W h_{t-1}.
+    """h_t = o tanh(c_t), c_t = f c_{t-1} + i g, with gates_t = W x_t + V h_{t-1}.
 
     Written out with its gradient because autograd would keep and launch several times as much for
-    the same few numbers. The second direction reads the steps from the last to the first. Since
-    tanh(x) = 2 sigmoid(2 x) - 1, one sigmoid serves all four gates; torch's is the quicker of the
-    two by far.
+    the same few numbers. Steps lie in the order in which their direction reads them: the second
+    one's are turned round once, before and after. So V's gradient, sum_t d_t h_{t-1}', is one
+    product over all steps at once. Since tanh(x) = 2 sigmoid(2 x) - 1, one sigmoid serves all four
+    gates; torch's is the quicker of the two by far.
     """
 
     @staticmethod
-    def forward(ctx: Any, gates: Tensor, weight: Tensor) -> Tensor:
-        H, S = weight.shape[-1], gates.shape[2]
-        h = c = gates.new_empty(0)
+    def forward(ctx: Any, x: Tensor, W: Tensor, V: Tensor, S: int) -> Tensor:
+        H = V.shape[-1]
+        gates = product(W, x).view(2, 4 * H, S, -1)
+        _turn_round(gates)
+        hs = gates.new_empty(2, H, S, gates.shape[-1])
         kept = []
+        c = hs[:, :, 0]
         for t in range(S):
-            gate = torch.stack([gates[0, :, t], gates[1, :, S - 1 - t]])
+            gate = gates[:, :, t]
             if t:
-                gate += products(weight, h)
+                add_products(gate, V, hs[:, :, t - 1])
             gate[:, 3 * H :].mul_(2)
             gate.sigmoid_()
             i, f, o, s = gate.split(H, 1)
             g = (2 * s).sub_(1)
             c = (i * g).addcmul_(f, c) if t else i * g
             tanh_c = (2 * c).sigmoid_().mul_(2).sub_(1)
-            h = o * tanh_c
-            kept += [gate, g, c, tanh_c, h]
-        ctx.save_for_backward(weight, *kept)
-        return h
+            torch.mul(o, tanh_c, out=hs[:, :, t])
+            kept += [g, c, tanh_c]
+        ctx.save_for_backward(x, W, V, gates, hs, *kept)
+        return hs[:, :, -1].contiguous()
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
-        weight, *kept = ctx.saved_tensors
-        H, S = weight.shape[-1], len(kept) // 5
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        x, W, V, gates, hs, *kept = ctx.saved_tensors
+        _, H, S, n = hs.shape
         d_h, d_c = grads[0], None
-        d_weight = torch.zeros_like(weight)
-        d_gates = d_h.new_empty(2, 4 * H, S, d_h.shape[-1])
+        d_gates = torch.empty_like(gates)
         for t in reversed(range(S)):
-            gate, g, _, tanh_c, _ = kept[5 * t : 5 * t + 5]
+            g, _, tanh_c = kept[3 * t : 3 * t + 3]
+            gate, d = gates[:, :, t], d_gates[:, :, t]
             i, f, o, _ = gate.split(H, 1)
-            d = torch.empty_like(gate)
             d_i, d_f, d_o, d_s = d.split(H, 1)
             d_tanh = d_h * o
             torch.mul(d_h, tanh_c, out=d_o)
@@ -156,19 +159,25 @@ class _Recurrence(torch.autograd.Function):
             d_c = through if d_c is None else d_c.add_(through)
             torch.mul(d_c, g, out=d_i)
             if t:
-                torch.mul(d_c, kept[5 * t - 3], out=d_f)
+                torch.mul(d_c, kept[3 * t - 2], out=d_f)
             else:
                 d_f.zero_()
             # g = 2 s - 1, and s is the sigmoid of twice its gate: 4 in all.
             torch.mul(d_c, i, out=d_s).mul_(4)
             # s (1 - s): the derivative of the sigmoid.
             d.mul_(torch.addcmul(gate, gate, gate, value=-1))
-            d_gates[0, :, t], d_gates[1, :, S - 1 - t] = d[0], d[1]
             if t:
-                d_weight += products(d, kept[5 * t - 1].mT)
-                d_h = products(weight.mT, d)
+                d_h = products(V.mT, d)
                 d_c = d_c * f
-        return d_gates, d_weight
+        d_V = products(d_gates[:, :, 1:].flatten(2), hs[:, :, :-1].flatten(2).mT)
+        _turn_round(d_gates)
+        d_gates = d_gates.view(8 * H, S * n)
+        return product(W.T, d_gates), product(d_gates, x.T), d_V, None
+
+
+def _turn_round(gates: Float[Tensor, "2 gates S n"]) -> None:
+    """The second direction reads the steps from the last to the first."""
+    gates[1] = gates[1].flip(1)
 
 
 def mixed(
@@ -207,6 +216,7 @@ def moved(
 class _Moved(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, G: Tensor, T: Tensor) -> Tensor:
+        G = G.contiguous()  # it comes as columns, and is read several times
         ctx.save_for_backward(G)
         out = G[0] * T[:, :, :1]
         for j in range(1, G.shape[1]):

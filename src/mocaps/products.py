@@ -37,9 +37,15 @@ def product(a: Float[Tensor, "m k"], b: Float[Tensor, "k n"]) -> Float[Tensor, "
         or a.dtype != torch.float32
         or b.dtype != torch.float32
         or a.device.type != "cpu"
+        or not (_dense(a) and _dense(b))
     ):
         return a @ b
     return _LINEAR(a, b.mT, None, "none", [], "")  # x W', as a linear layer has it
+
+
+def _dense(x: Tensor) -> bool:
+    """Rows or columns without gaps: anything else oneDNN multiplies a hundred times slower."""
+    return x.is_contiguous() or x.mT.is_contiguous()
 
 
 def products(a: Float[Tensor, "b m k"], b: Float[Tensor, "b k n"]) -> Float[Tensor, "b m n"]:
@@ -47,6 +53,16 @@ def products(a: Float[Tensor, "b m k"], b: Float[Tensor, "b k n"]) -> Float[Tens
     if a.shape[1] * a.shape[2] * b.shape[2] < SMALL:
         return torch.bmm(a, b)
     return torch.stack([product(x, y) for x, y in zip(a, b, strict=True)])
+
+
+def add_products(
+    out: Float[Tensor, "b m n"], a: Float[Tensor, "b m k"], b: Float[Tensor, "b k n"]
+) -> None:
+    """The same, added to what is there."""
+    if a.shape[1] * a.shape[2] * b.shape[2] < SMALL:
+        out.baddbmm_(a, b)
+    else:
+        out += products(a, b)
 
 
 class _Product(torch.autograd.Function):

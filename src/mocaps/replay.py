@@ -147,11 +147,11 @@ class _Notes(TorchDispatchMode):
             return self.give_up("it needs too much memory")
         name = func._schema.name.split("::")[1]
         places = {_address(x): x for x in fresh}
-        if name in CONSTANT:
+        if name in CONSTANT or self.of_constants(func, args, kwargs):
             self.constants |= places
-            (address,) = places
-            again = fresh[0], fresh[0].clone()
-            self.note(torch.ops.aten.copy_.default, again, {}, constant=address)
+            for x in fresh:
+                again = x, x.clone()
+                self.note(torch.ops.aten.copy_.default, again, {}, constant=_address(x))
         elif name in EMPTY:
             self.made |= places
         elif name in OPAQUE:
@@ -165,6 +165,12 @@ class _Notes(TorchDispatchMode):
             self.note(func, args, kwargs, hands_on=_address(fresh[0]))
         else:
             self.give_up(f"{func} makes several tensors, and cannot be told where")
+
+    def of_constants(self, func, args, kwargs) -> bool:
+        """Whether a kernel gives the same every time, since all that it reads does."""
+        read = {_address(x) for x in _tensors((args, kwargs))}
+        drawn = torch.Tag.nondeterministic_seeded in func.tags
+        return bool(read) and not drawn and read <= {*self.constants} - self.written
 
     def assembled(self, outputs: Outputs) -> tuple[list[Callable[[], Any]], list[Any]]:
         """The calls, and where they leave the outputs."""
@@ -241,7 +247,7 @@ class _Handed:
 def _call(kernel: _Kernel, leaves: list[Any], place: list[Tensor] | None) -> Callable[[], Any]:
     """The kernel on what was found for its arguments; what is handed is looked up at every call."""
     args, kwargs = tree_unflatten(leaves, kernel.spec)
-    func = kernel.func
+    func = getattr(kernel.func, "_op", kernel.func)  # what its call would call
     if place is None and not any(isinstance(x, _Handed) for x in leaves):
         return partial(func, *args, **kwargs)
     args = [list(x) if isinstance(x, list | tuple) else x for x in args]
