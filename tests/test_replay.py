@@ -104,16 +104,27 @@ def test_memory_is_used_again():
     assert len(places) <= 3
 
 
-def looks(x):
+def branches(x):
     return [x * (2 if x.sum() > 0 else 3)]
 
 
-def test_a_function_that_looks_at_numbers_is_run_as_it_is():
-    repeated = Repeated(looks)
+def selects(x):
+    return [x[x > 0] * 2]
+
+
+@pytest.mark.parametrize("function", [branches, selects])
+def test_a_function_that_looks_at_numbers_is_run_as_it_is(function):
+    repeated = Repeated(function)
     for x in inputs():
-        assert same(looks(x), repeated(x))
-    assert repeated.why_not == "it looks at a tensor's numbers"
+        assert same(function(x), repeated(x))
+    assert "depends on a tensor's numbers" in repeated.why_not
     assert not repeated.calls
+
+
+def test_and_one_on_inputs_of_another_shape():
+    repeated = Repeated(in_place)
+    for x in [*inputs(2), *inputs(2, 1, 3), *inputs(2)]:
+        assert same(in_place(x), repeated(x))
 
 
 def test_nor_is_one_that_needs_much_memory(monkeypatch):

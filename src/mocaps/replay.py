@@ -37,7 +37,8 @@ CONSTANT = {"arange", "eye", "full", "full_like", "new_full", "new_ones", "new_z
 """Kernels whose result depends on no tensor's numbers."""
 OPAQUE = {"mkldnn_rnn_layer"}
 """Kernels that keep a workspace of their own making, which nobody can set aside for them."""
-
+LOOKS = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+"""Of kernels that hand a number to Python, or make as much as the numbers say."""
 
 Outputs = Sequence[Tensor | None]
 
@@ -45,10 +46,10 @@ Outputs = Sequence[Tensor | None]
 class Repeated:
     """A function of tensors, recorded by its first call and replayed by every other one.
 
-    Inputs have the same shapes every time; outputs lie in memory that the next call overwrites.
-    Whatever else the function changes in place is changed by every call, and tensors that it reads,
-    like parameters, are read as they are then. A function that cannot be recorded is run as it is:
-    `why_not` says why.
+    Outputs lie in memory that the next call overwrites. Whatever else the function changes in place
+    is changed by every call, and tensors that it reads, like parameters, are read as they are then.
+    A function that cannot be recorded is run as it is (`why_not` says why), and so is one on inputs
+    of other shapes.
     """
 
     def __init__(self, function: Callable[..., Outputs]) -> None:
@@ -59,9 +60,11 @@ class Repeated:
         self.why_not: str | None = None
 
     def __call__(self, *inputs: Tensor) -> Outputs:
-        if self.why_not:
+        if not self.calls and not self.why_not:
+            return self.record(inputs)
+        if self.why_not or [x.shape for x in inputs] != [x.shape for x in self.inputs]:
             return self.function(*inputs)
-        return self.replay(inputs) if self.calls else self.record(inputs)
+        return self.replay(inputs)
 
     def record(self, inputs: Sequence[Tensor]) -> Outputs:
         self.inputs = [x.clone() for x in inputs]
@@ -115,8 +118,8 @@ class _Notes(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
-        if func is torch.ops.aten._local_scalar_dense.default:
-            self.give_up("it looks at a tensor's numbers")
+        if LOOKS & {*func.tags}:
+            self.give_up(f"{func} depends on a tensor's numbers otherwise than by arithmetic")
         if self.why_not:
             return out
         read = {_address(x) for x in _tensors((args, kwargs))}
