@@ -121,6 +121,12 @@ def test_a_function_that_looks_at_numbers_is_run_as_it_is(function):
     assert not repeated.calls
 
 
+def test_nor_is_one_elsewhere_than_on_the_processor():
+    repeated = Repeated(lambda x: [x * 2])
+    assert repeated(torch.empty(3, device="meta"))[0].is_meta
+    assert "elsewhere than on the processor" in repeated.why_not
+
+
 def test_and_one_on_inputs_of_another_shape():
     repeated = Repeated(in_place)
     for x in [*inputs(2), *inputs(2, 1, 3), *inputs(2)]:

@@ -120,6 +120,8 @@ class _Notes(TorchDispatchMode):
         out = func(*args, **kwargs)
         if LOOKS & {*func.tags}:
             self.give_up(f"{func} depends on a tensor's numbers otherwise than by arithmetic")
+        if any(x.device.type != "cpu" for x in _tensors(out)):
+            self.give_up("it runs elsewhere than on the processor")
         if self.why_not:
             return out
         read = {_address(x) for x in _tensors((args, kwargs))}
