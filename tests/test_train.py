@@ -158,6 +158,31 @@ def test_losses_in_a_record_are_means_over_the_epoch():
     assert records[0]["probe"] == pytest.approx(math.log(20), rel=0.1)
 
 
+def test_steps_are_those_of_backward_and_the_librarys_adam():
+    """Of every parameter, whatever way round its gradient comes."""
+    config = small.config(train__steps=6)
+    ours, of_ours = small.modules(config)
+    train.fit(ours, small.stream(config), config, probe=of_ours)
+
+    theirs, of_theirs = small.modules(config)
+    loop = train._Loop(theirs, small.stream(config), config, of_theirs, losses.objective)
+    loop.restore(train.State())
+    adam = torch.optim.Adam(loop.parameters, config.train.learning_rate)
+    chunks = loop.chunks()
+    theirs.train()
+    for _ in range(6):
+        views, labels = next(chunks)
+        terms, nu = losses.objective(theirs, views, config.loss)
+        adam.zero_grad()
+        of_probe = torch.nn.functional.cross_entropy(of_theirs(nu), labels)
+        (terms.total(config.loss) + of_probe).backward()
+        adam.step()
+    for (name, p), q in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        assert torch.allclose(p, q, rtol=1e-4, atol=1e-5), name
+    for p, q in zip(of_ours.parameters(), of_theirs.parameters(), strict=True):
+        assert torch.allclose(p, q, rtol=1e-4, atol=1e-5)
+
+
 def test_a_loss_that_is_not_finite_stops_with_a_sentence_and_saves_nothing():
     config = small.config(train__steps=30)
 

@@ -29,6 +29,8 @@ class Adam:
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor | None]) -> None:
         """One step along the gradients, one for each parameter."""
+        # The kernel goes through memory as it lies, and would take one number for another.
+        assert all(g is None or g.is_contiguous() for g in gradients)
         self.count += 1
         met = [i for i, g in enumerate(gradients) if g is not None]
         torch._fused_adam_(  # pyright: ignore[reportPrivateImportUsage]

@@ -257,7 +257,10 @@ class _Loop:
             of_probe = F.cross_entropy(self.probe(representation), labels)
             loss = total + of_probe
         values = torch.stack([*(getattr(terms, name) for name in TERMS), total, of_probe])
-        return [values.detach(), *torch.autograd.grad(loss, self.parameters, allow_unused=True)]
+        gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
+        # Unlike `backward`, `grad` may hand out transposed tensors, and Adam's kernel goes through
+        # memory as it lies.
+        return [values.detach(), *(g if g is None else g.contiguous() for g in gradients)]
 
     def chunks(self) -> Iterator[tuple[Tensor, Tensor | None]]:
         """Views and labels, step after step; several steps are made at once."""
